@@ -136,23 +136,30 @@ class ModelDict:
     def __init__(self, world):
         self.world, self.held = world, {}
 
+    def looked_at(self):
+        self.world.check_pending()
+        return self.held
+
     def __getitem__(self, key):
-        return self.held[model_key(key)]
+        key = model_key(key)
+        return self.looked_at()[key]
 
     def get(self, key, default=None):
-        return self.held.get(model_key(key), default)
+        key = model_key(key)
+        return self.looked_at().get(key, default)
 
     def __contains__(self, key):
-        return model_key(key) in self.held
+        key = model_key(key)
+        return key in self.looked_at()
 
     def __len__(self):
-        return len(self.held)
+        return len(self.looked_at())
 
     def __iter__(self):
-        return iter(sorted(self.held, key=order))
+        return iter(sorted(self.looked_at(), key=order))
 
     def __reversed__(self):
-        return iter(sorted(self.held, key=order, reverse=True))
+        return iter(sorted(self.looked_at(), key=order, reverse=True))
 
     def items(self):
         return [(key, self.held[key]) for key in self]
@@ -161,7 +168,7 @@ class ModelDict:
         return [key for key in self if order(low) <= order(key) <= order(high)]
 
     def peekitem(self, last):
-        if not self.held:
+        if not self.looked_at():
             raise KeyError
         return self.items()[-1 if last else 0]
 
@@ -215,6 +222,7 @@ class ModelQueue:
         return self.held.pop(0)
 
     def __len__(self):
+        self.world.check_pending()
         return len(self.held)
 
 
@@ -224,6 +232,7 @@ class ModelCounter:
 
     @property
     def value(self):
+        self.world.check_pending()
         return self.number
 
     @value.setter
@@ -247,6 +256,7 @@ class Model(World):
         self.outside = outside
         # Of the outermost instance: None, "update", "query" or "block".
         self.mode = None
+        self.is_pending = False
         self.actions = []
         self.raws = []
         self.memory = {name: np.zeros(*made) for name, made in ARRAYS.items()}
@@ -262,20 +272,28 @@ class Model(World):
 
     # What an access may raise
 
+    def check_pending(self):
+        """What has called retry() gets it again at each access, until it ends."""
+        if self.is_pending:
+            raise ModelRetry
+
     def check_load(self):
         if self.mode is None and self.outside == "error":
             raise tmh.OutsideError("")
+        self.check_pending()
 
     def check_store(self):
         if self.mode is None:
             raise tmh.OutsideError("")
         if self.mode != "update":
             raise tmh.QueryWroteError("")
+        self.check_pending()
 
     def check_update(self):
         """Of what is an instance of its own outside."""
         if self.mode in ("query", "block"):
             raise tmh.NestingError("")
+        self.check_pending()
 
     # Instances
 
@@ -308,23 +326,22 @@ class Model(World):
         if self.mode is not None:
             if mode == "update":
                 self.check_update()
+            self.check_pending()
             return body()
         while True:
             saved, self.mode, self.actions, self.raws = self.saved(), mode, [], []
             try:
                 found = body()
+                self.check_pending()
                 if self.leaks:
                     raise tmh.EscapedArrayError("")
-            except ModelRetry:
-                self.put_back(saved)
-                continue
             except BaseException as error:
-                self.freeze(error)
-                self.put_back(saved)
-                self.actions = []
-                raise
+                self.put_back_after(error, saved)
+                if not self.is_pending:
+                    raise
+                continue
             finally:
-                self.mode = None
+                self.mode, self.is_pending = None, False
                 for raw in self.raws:
                     raw.flags.writeable = False
                 for raw in self.leaks:
@@ -332,6 +349,11 @@ class Model(World):
             for action in self.actions:
                 action()
             return found
+
+    def put_back_after(self, error, saved):
+        self.freeze(error)
+        self.put_back(saved)
+        self.actions = []
 
     def atomically(self, function):
         return self.transaction("update", function)
@@ -388,6 +410,7 @@ class Model(World):
             raise tmh.OutsideError("")
         if self.mode == "block":
             raise tmh.NestingError("")
+        self.is_pending = True
         raise ModelRetry
 
     # Others
@@ -453,6 +476,7 @@ class ModelBlock:
         if not self.is_outer:
             if self.mode == "update":
                 world.check_update()
+            world.check_pending()
             return
         self.saved = world.saved()
         world.mode, world.actions, world.raws = self.mode, [], []
@@ -465,7 +489,8 @@ class ModelBlock:
         actions, world.actions = world.actions, []
         for raw in [*world.raws, *world.leaks]:
             raw.flags.writeable = False
-        if kind is ModelRetry:
+        if world.is_pending:
+            world.is_pending = False
             world.put_back(self.saved)
             self.is_again = True
             return True

@@ -132,7 +132,6 @@ def read(domain, numbers):
     return lambda: domain.run(other)
 
 
-@pytest.mark.quick
 def test_each_view_of_a_failed_body_is_read_only(domain, numbers, read):
     """Also in the hands of garbage collection that is off."""
     for make, store in VIEWS.values():
@@ -150,7 +149,6 @@ def test_each_view_of_a_failed_body_is_read_only(domain, numbers, read):
         kept.clear()
 
 
-@pytest.mark.quick
 def test_each_place_that_holds_a_view_is_found(domain, numbers, read):
     for place, (put, get) in PLACES.items():
 
