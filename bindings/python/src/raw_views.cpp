@@ -414,21 +414,22 @@ struct Variables {
 
 std::vector<Variables> variables_of_all_threads() {
   std::vector<Variables> all;
-  PyInterpreterState *const interpreter = PyThreadState_GetInterpreter(PyThreadState_Get());
-  for (PyThreadState *thread = PyInterpreterState_ThreadHead(interpreter); thread != nullptr;
-       thread = PyThreadState_Next(thread)) {
-    Owned frame(reinterpret_cast<PyObject *>(PyThreadState_GetFrame(thread)));
+  PyObject *const current = PySys_GetObject("_current_frames");  // borrowed
+  const Owned frames(current != nullptr ? PyObject_CallNoArgs(current) : nullptr);
+  const Owned tops(frames ? PyMapping_Values(frames.get()) : nullptr);
+  const Py_ssize_t count = tops ? PyList_GET_SIZE(tops.get()) : 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Owned frame = Owned::share(PyList_GET_ITEM(tops.get(), i));
     while (frame) {
       Owned names(PyObject_GetAttrString(frame.get(), "f_locals"));
       Owned values(names ? PyMapping_Values(names.get()) : nullptr);
-      if (values)
-        all.push_back({std::move(names), std::move(values)});
-      else
-        PyErr_Clear();
+      if (values) all.push_back({std::move(names), std::move(values)});
+      PyErr_Clear();
       frame = Owned(reinterpret_cast<PyObject *>(
           PyFrame_GetBack(reinterpret_cast<PyFrameObject *>(frame.get()))));
     }
   }
+  PyErr_Clear();
   return all;
 }
 

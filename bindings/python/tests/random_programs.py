@@ -33,10 +33,10 @@ SETTINGS = [
 PROGRAMS_IN_TURN = {"none": 60, "buffered": 20, "strict": 5}
 
 
-def run_text(world, text):
+def run(world, program):
     """The notes of a program, and what it leaves."""
     try:
-        exec(compile(text, "program", "exec"), world.names())
+        exec(program, world.names())
     except Exception as error:
         world.note("the program ends by", error)
     return world.notes, world.content()
@@ -44,11 +44,11 @@ def run_text(world, text):
 
 def difference(world, outside, blocks):
     """None, or what differs first: on tmh, in the model."""
-    text = "\n".join(blocks)
+    program = compile("\n".join(blocks), "program", "exec")
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         world.begin()
-        found, wanted = run_text(world, text), run_text(Model(outside), text)
+        found, wanted = run(world, program), run(Model(outside), program)
     if found == wanted:
         return None
     for number, (one, other) in enumerate(itertools.zip_longest(found[0], wanted[0])):

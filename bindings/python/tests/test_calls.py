@@ -115,7 +115,7 @@ def test_a_transaction_that_is_dropped_without_a_call_warns(domain, cells):
         domain.atomically(durability="none")(move)
     with never_called("<lambda>"):
         domain.atomically(lambda: move())
-    with never_called("python"):
+    with never_called("Callable"):
         domain.atomically(Callable())
     with never_called("move"):
         kept = [domain.atomically(move)]

@@ -520,7 +520,7 @@ class Domain:
         in_counters = _tmh.Site(_text("site", site) or name)
         made = _tmh.Transaction(self._core, body, is_query, durability or "", in_counters)
         functools.update_wrapper(made, body)
-        made._watch(sys._getframe(2), name)
+        made._watch(sys._getframe(2), getattr(made, "__qualname__", type(body).__qualname__))
         return made
 
     def attempts(self, *, durability: str | None = None) -> Attempts:
