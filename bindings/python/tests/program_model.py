@@ -329,7 +329,8 @@ class Model(World):
             self.check_pending()
             return body()
         while True:
-            saved, self.mode, self.actions, self.raws = self.saved(), mode, [], []
+            saved = self.saved()
+            self.mode, self.actions, self.raws, self.leaks = mode, [], [], []
             try:
                 found = body()
                 self.check_pending()
@@ -479,7 +480,7 @@ class ModelBlock:
             world.check_pending()
             return
         self.saved = world.saved()
-        world.mode, world.actions, world.raws = self.mode, [], []
+        world.mode, world.actions, world.raws, world.leaks = self.mode, [], [], []
 
     def __exit__(self, kind, value, traceback):
         world = self.world
