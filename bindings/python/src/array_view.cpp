@@ -16,8 +16,11 @@ namespace {
 
 PyObject *array_class = nullptr;
 
-PyArrayObject *as_array(PyObject *object) noexcept {
-  return reinterpret_cast<PyArrayObject *>(object);
+// The index of an array of no dimensions. Borrowed.
+PyObject *no_index() {
+  static PyObject *const empty = PyTuple_New(0);
+  if (empty == nullptr) throw ErrorIsSet{};
+  return empty;
 }
 
 // Basic indexing: its result is a part of the array, whose memory it does not touch.
@@ -280,9 +283,16 @@ Owned ArrayView::load(const char *at) {
   return Owned::checked(PyArray_Scalar(bytes, PyArray_DESCR(geometry_), nullptr));
 }
 
-void ArrayView::store(char *at, PyObject *value) {
-  // First: it may run code of the value's class.
-  if (PyArray_SETITEM(scratch_, PyArray_BYTES(scratch_), value) != 0) throw ErrorIsSet{};
+void ArrayView::store(char *at, PyObject *value, As as) {
+  // First: it may run code of the value's class. numpy takes numbers of Python as they are, and
+  // casts others; a whole array of no dimensions takes what can be one.
+  const bool is_python_number =
+      PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value);
+  auto *const scratch = reinterpret_cast<PyObject *>(scratch_);
+  const int failed = is_python_number   ? PyArray_SETITEM(scratch_, PyArray_BYTES(scratch_), value)
+                     : as == As::kArray ? PyArray_CopyObject(scratch_, value)
+                                        : PyObject_SetItem(scratch, no_index(), value);
+  if (failed != 0) throw ErrorIsSet{};
   require_mapped();
   require_storable();
   if (running().pending != Pending::kNone) throw detail::LineAbort{};
@@ -322,7 +332,7 @@ bool ArrayView::is_same_place(PyObject *part_of_it, PyObject *value) const {
 void ArrayView::set(PyObject *key, PyObject *value) {
   if (value == nullptr) raise(PyExc_ValueError, "elements of an array cannot be deleted");
   if (field_bytes_ != 0 && !PyArray_Check(value) && !is_one(value))
-    if (char *const at = element_at(key); at != nullptr) return store(at, value);
+    if (char *const at = element_at(key); at != nullptr) return store(at, value, As::kElement);
   require_mapped();
   require_storable();
   if (running().pending != Pending::kNone) throw detail::LineAbort{};
@@ -333,7 +343,7 @@ void ArrayView::set(PyObject *key, PyObject *value) {
     // `a[1:3] += 1` stores into the part, and then the part into where it lies.
     if (is_one(value) && is_same_place(part_of_it.get(), value)) return;
     if (is_element && view.field_bytes_ != 0 && !PyArray_Check(value) && !is_one(value))
-      return view.store(view.data_, value);
+      return view.store(view.data_, value, As::kArray);
   }
   const Owned to = raw(true);
   Owned from = is_one(value) ? of(value).raw(false) : Owned::share(value);

@@ -36,6 +36,8 @@ struct RawOwner {
   // It is the array of a part that is none to store to.
   const bool is_read_only;
   bool is_escaped = false;
+  // Where what the program holds of it lies since its instance has ended (raw_views.h).
+  std::shared_ptr<const void> frozen;
 
   RawOwner(std::shared_ptr<const Origin> of, bool is_read_only) noexcept
       : origin(std::move(of)), is_read_only(is_read_only) {}
@@ -94,7 +96,9 @@ class ArrayView {
   [[nodiscard]] Owned make_raw(PyArrayObject *geometry) const;
   [[nodiscard]] Owned part(PyObject *key);
   [[nodiscard]] Owned load(const char *at);
-  void store(char *at, PyObject *value);
+  // Of numpy's two ways to store: `a[1] = value`, and `a[...] = value`, `a["field"] = value`.
+  enum class As : std::uint8_t { kElement, kArray };
+  void store(char *at, PyObject *value, As as);
   // The element that `key` names; null: it names no single one.
   [[nodiscard]] char *element_at(PyObject *key) const;
   [[nodiscard]] Owned copy_of_snapshot();

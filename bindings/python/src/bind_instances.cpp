@@ -22,16 +22,24 @@ Durability durability_of(const std::string &spec) {
   return durability;
 }
 
+[[noreturn]] void raise_no_domain() {
+  raise(PyExc_TypeError,
+        "not a domain: domain.atomically(), domain.attempts() and domain.query() make instances");
+}
+
 PyObject *call_transaction(PyObject *self, PyObject *args, PyObject *kwargs) {
   return guarded<PyObject *>(nullptr, [&] { return made<Transaction>(self).call(args, kwargs); });
 }
 // As a function's: found in a class it is a method.
 PyObject *bind_method(PyObject *self, PyObject *object, PyObject *) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Transaction>(self)->is_used();
   if (object == nullptr || object == Py_None) return Py_NewRef(self);
   return PyMethod_New(self, object);
 }
 int traverse_transaction(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
+  if (PyObject **const attributes = _PyObject_GetDictPtr(self); attributes != nullptr)
+    Py_VISIT(*attributes);
   if (!nb::inst_ready(self)) return 0;
   const auto *transaction = nb::inst_ptr<Transaction>(self);
   Py_VISIT(transaction->core.ptr());
@@ -39,6 +47,8 @@ int traverse_transaction(PyObject *self, visitproc visit, void *arg) {
   return 0;
 }
 int clear_transaction(PyObject *self) {
+  if (PyObject **const attributes = _PyObject_GetDictPtr(self); attributes != nullptr)
+    Py_CLEAR(*attributes);
   if (!nb::inst_ready(self)) return 0;
   auto *transaction = nb::inst_ptr<Transaction>(self);
   transaction->core.reset();
@@ -81,36 +91,42 @@ void irrevocable_in_body() {
   become_irrevocable();
 }
 
-void on_commit_in_body(nb::object action) {
+void on_commit_in_body(nb::handle action) {
   Running &here = running();
   if (here.core == nullptr) raise(Errc::kEndWithoutBegin, "on_commit() outside of an instance");
   if (PyCallable_Check(action.ptr()) == 0) raise(PyExc_TypeError, "on_commit() takes a callable");
-  here.on_commit.push_back(action.release().ptr());
+  here.on_commit.push_back(action.inc_ref().ptr());
 }
 
 }  // namespace
 
 void bind_instances(nb::module_ &module) {
   nb::class_<SiteOf>(module, "Site").def(nb::init<std::string>());
-  nb::class_<Transaction>(module, "Transaction", nb::dynamic_attr(),
-                          nb::type_slots(transaction_slots))
+  nb::class_<Transaction> transaction(module, "Transaction", nb::dynamic_attr(),
+                                      nb::type_slots(transaction_slots));
+  transaction
       .def("__init__",
            [](Transaction *self, nb::object core, nb::object body, bool is_query,
-              const std::string &durability, const std::string &site) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+              const std::string &durability, std::shared_ptr<SiteOf> site) {
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              if (PyCallable_Check(body.ptr()) == 0)
                raise(PyExc_TypeError, "the body of a transaction is a function");
              new (self) Transaction(std::move(core), std::move(body),
                                     is_query ? Kind::kQuery : Kind::kUpdate,
-                                    durability_of(durability), site);
+                                    durability_of(durability), std::move(site));
            })
-      // By its name, as a function.
-      .def("__reduce__", [](nb::handle self) { return self.attr("__qualname__"); });
-  nb::class_<AttemptLoop>(module, "AttemptLoop")
-      .def("__init__",
+      .def("_watch", [](Transaction &self, nb::handle frame,
+                        const std::string &name) { self.watch(frame.ptr(), name); })
+      // By its name, as a function. Who reads it may call it.
+      .def("__reduce__", [](nb::handle self) {
+        made<Transaction>(self.ptr()).is_used();
+        return self.attr("__qualname__");
+      });
+  nb::class_<AttemptLoop> loop(module, "AttemptLoop");
+  loop.def("__init__",
            [](AttemptLoop *self, nb::object core, const std::string &durability,
               std::shared_ptr<SiteOf> site) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              new (self) AttemptLoop(std::make_shared<LoopedInstance>(
                  std::move(core), durability_of(durability), std::move(site)));
            })
@@ -119,24 +135,30 @@ void bind_instances(nb::module_ &module) {
         if (!self.instance->next()) throw nb::stop_iteration();
         return Attempt{self.instance};
       });
-  nb::class_<Attempt>(module, "Attempt")
-      .def("__enter__", [](Attempt &self) { self.instance->enter(); })
+  otherwise(loop, "__init__", "Attempts: domain.attempts() makes them; the class");
+  otherwise(loop, "__iter__", "()");
+  otherwise(loop, "__next__", "()");
+  nb::class_<Attempt> attempt(module, "Attempt");
+  attempt.def("__enter__", [](Attempt &self) { self.instance->enter(); })
       .def(
           "__exit__",
           [](Attempt &self, nb::handle type, nb::handle value, nb::handle traceback) {
             return self.instance->leave(type.ptr(), value.ptr(), traceback.ptr());
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
-  nb::class_<QueryBlock>(module, "QueryBlock")
+  otherwise(attempt, "__enter__", "()");
+  otherwise(attempt, "__exit__", "(type, value, traceback)");
+  nb::class_<QueryBlock> block(module, "QueryBlock");
+  block
       .def("__init__",
            [](QueryBlock *self, nb::object core) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              new (self) QueryBlock(std::move(core), {});
            })
       .def("__init__",
            [](QueryBlock *self, nb::object core, const std::string &kind, std::uint64_t number,
               const std::string &name) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              PastMoment moment{Moment::Kind::kClock, number, name};
              if (kind == "name") moment.kind = Moment::Kind::kName;
              if (kind == "time") moment.kind = Moment::Kind::kTime;
@@ -149,9 +171,13 @@ void bind_instances(nb::module_ &module) {
             self.leave(type.is_none());
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
+  otherwise(block, "__init__", "Query: domain.query() makes it; the class");
+  otherwise(block, "__enter__", "()");
+  otherwise(block, "__exit__", "(type, value, traceback)");
+  module.def("before_fork", &note_fork, "Python calls it before each os.fork().");
   module.def("retry", &retry_in_body);
   module.def("irrevocable", &irrevocable_in_body);
-  module.def("on_commit", &on_commit_in_body);
+  module.def("on_commit", &on_commit_in_body, nb::arg().none());
   module.def("in_instance", [](const DomainCore &core) { return running().core == &core; });
 }
 

@@ -43,36 +43,38 @@ Owned bound(nb::handle key) { return key.is_none() ? Owned() : Owned::share(key.
 }  // namespace
 
 void bind_maps(nb::module_ &module) {
-  nb::class_<MapObject>(module, "Map", nb::type_slots(map_slots))
-      .def("__init__",
-           [](MapObject *self, nb::object core, const std::string &file,
-              std::optional<std::uintptr_t> address, bool pickles) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
-             new (self) MapObject(std::move(core), file, address, pickles);
-           })
+  nb::class_<MapObject> map(module, "Map", nb::type_slots(map_slots));
+  map.def("__init__",
+          [](MapObject *self, nb::object core, const std::string &file,
+             std::optional<std::uintptr_t> address, bool pickles) {
+            if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+            new (self) MapObject(std::move(core), file, address, pickles);
+          })
       .def(
           "get",
           [](MapObject &self, nb::handle key, nb::handle missing) {
             return taken(self.get(key.ptr(), missing.ptr()));
           },
-          nb::arg("key"), nb::arg("default") = nb::none())
-      .def("pop",
-           [](MapObject &self, nb::handle key) { return taken(self.pop(key.ptr(), nullptr)); })
+          nb::arg("key").none(), nb::arg("default") = nb::none())
+      .def(
+          "pop",
+          [](MapObject &self, nb::handle key) { return taken(self.pop(key.ptr(), nullptr)); },
+          nb::arg("key").none())
       .def(
           "pop",
           [](MapObject &self, nb::handle key, nb::handle missing) {
             return taken(self.pop(key.ptr(), missing.ptr()));
           },
-          nb::arg("key"), nb::arg("default").none())
+          nb::arg("key").none(), nb::arg("default").none())
       .def(
           "setdefault",
           [](MapObject &self, nb::handle key, nb::handle value) {
             return taken(self.set_default(key.ptr(), value.ptr()));
           },
-          nb::arg("key"), nb::arg("default") = nb::none())
+          nb::arg("key").none(), nb::arg("default") = nb::none())
       .def("clear", &MapObject::clear)
       .def(
-          "scan",
+          "_scan",
           [](MapObject &self, nb::handle first, bool has_first, nb::handle last, bool has_last,
              std::size_t limit, bool is_backward, bool with_values) {
             Range range;
@@ -86,6 +88,11 @@ void bind_maps(nb::module_ &module) {
           },
           nb::arg("first").none(), nb::arg("has_first"), nb::arg("last").none(),
           nb::arg("has_last"), nb::arg("limit"), nb::arg("is_backward"), nb::arg("with_values"));
+  otherwise(map, "get", "(key, default=None)");
+  otherwise(map, "pop", "(key) or (key, default)");
+  otherwise(map, "setdefault", "(key, default=None)");
+  otherwise(map, "clear", "()");
+  otherwise(map, "_scan", "(first, has_first, last, has_last, limit, is_backward, with_values)");
   module.def("make_map", &make_tree);
   module.def("decode_key", [](nb::bytes bytes) {
     return taken(decode_key({static_cast<const char *>(bytes.data()), bytes.size()}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -37,7 +38,11 @@ std::string_view bytes_of(PyObject *bytes) {
   return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }
 
-bool is_int(PyObject *object) { return PyLong_Check(object) || PyArray_IsScalar(object, Integer); }
+// A time span of numpy derives from its integers, and is none.
+bool is_int(PyObject *object) {
+  return PyLong_Check(object) ||
+         (PyArray_IsScalar(object, Integer) && !PyArray_IsScalar(object, Timedelta));
+}
 
 // Two's complement, little-endian. number: it fits.
 std::string int_bytes(PyObject *number, std::size_t bytes) {
@@ -138,6 +143,29 @@ std::string encode_int_value(PyObject *value) {
   return bytes.append(int_bytes(number.get(), bit_length(number.get()) / 8 + 1));
 }
 
+// Of a number of numpy's own types: its type's letter and its bytes. Empty: it is none.
+std::string encode_scalar(PyObject *value) {
+  if (!PyArray_IsScalar(value, Number) && !PyArray_IsScalar(value, Bool)) return {};
+  const Owned owned = Owned::checked(reinterpret_cast<PyObject *>(PyArray_DescrFromScalar(value)));
+  auto *const dtype = reinterpret_cast<PyArray_Descr *>(owned.get());
+  if (!PyTypeNum_ISNUMBER(dtype->type_num) && !PyTypeNum_ISBOOL(dtype->type_num)) return {};
+  std::string bytes{'c', dtype->type};
+  bytes.resize(2 + static_cast<std::size_t>(PyDataType_ELSIZE(dtype)));
+  PyArray_ScalarAsCtype(value, bytes.data() + 2);
+  return bytes;
+}
+
+Owned decode_scalar(std::string_view bytes) {
+  constexpr std::string_view kTypes = "?bBhHiIlLqQefdgFDG";
+  if (bytes.empty() || kTypes.find(bytes[0]) == kTypes.npos) raise_foreign(bytes);
+  const Owned owned = Owned::checked(reinterpret_cast<PyObject *>(PyArray_DescrFromType(bytes[0])));
+  auto *const dtype = reinterpret_cast<PyArray_Descr *>(owned.get());
+  if (bytes.size() != 1 + static_cast<std::size_t>(PyDataType_ELSIZE(dtype))) raise_foreign(bytes);
+  alignas(std::max_align_t) char number[32];
+  std::memcpy(number, bytes.data() + 1, bytes.size() - 1);
+  return Owned::checked(PyArray_Scalar(number, dtype, nullptr));
+}
+
 std::string encode_array(PyObject *value) {
   const Owned format = Owned::checked(PyImport_ImportModule("tmh._format"));
   const Owned parts = Owned::checked(PyObject_CallMethod(format.get(), "encode", "O", value));
@@ -186,6 +214,12 @@ Owned decode_key(std::string_view bytes) {
 }
 
 std::string encode_value(PyObject *value, bool pickles) {
+  // First: some of numpy's numbers are Python's, too, and come back as what they were.
+  if (PyArray_IsScalar(value, Generic)) {
+    std::string bytes = encode_scalar(value);
+    return bytes.empty() ? encode_array(value) : bytes;
+  }
+  if (PyArray_Check(value)) return encode_array(value);
   if (PyBytes_Check(value)) return std::string(1, 'b').append(bytes_of(value));
   if (PyUnicode_Check(value)) return std::string(1, 's').append(text_of(value));
   if (value == Py_None) return "n";
@@ -197,7 +231,6 @@ std::string encode_value(PyObject *value, bool pickles) {
     return bytes;
   }
   if (is_int(value)) return encode_int_value(value);
-  if (PyArray_Check(value) || PyArray_CheckScalar(value)) return encode_array(value);
   if (pickles) {
     const Owned pickle = Owned::checked(PyImport_ImportModule("pickle"));
     const Owned bytes = Owned::checked(PyObject_CallMethod(pickle.get(), "dumps", "O", value));
@@ -239,6 +272,8 @@ Owned decode_value(std::string_view bytes, bool pickles) {
     }
     case 'a':
       return decode_array(bytes);
+    case 'c':
+      return decode_scalar(rest);
     case 'p': {
       if (!pickles)
         raise(PyExc_TypeError, "the value was stored by pickle: open the dict with pickle=True");

@@ -7,8 +7,9 @@
 //              str    0x61, UTF-8
 //            A value is a tag and what follows it: None 'n'; bool 't' 'f'; int 'i' (8 bytes,
 //            little-endian) and 'I' (two's complement, little-endian, of any length); float 'd';
-//            bytes 'b'; str 's'; array 'a' (length of the head in 4 bytes, head as numpy's .npy
-//            header text, data in C order); pickle 'p'.
+//            bytes 'b'; str 's'; number of numpy 'c' (its type's letter, its bytes); other
+//            arrays and scalars of numpy 'a' (length of the head in 4 bytes,
+//            head as numpy's .npy header text, data in C order); pickle 'p'.
 // Errors:    ErrorIsSet: TypeError, OverflowError, UnicodeEncodeError. A value whose bytes are none
 //            of these: ValueError.
 #pragma once

@@ -56,16 +56,30 @@ const Lent *escaped_array() noexcept {
          "or index the tmh.Array itself";
 }
 
-// The attempt has ended. What is still held may not be stored to, and keeps its memory mapped.
-void take_back_all() noexcept {
-  for (const Lent &lent : std::exchange(running().lent, {})) {
-    auto *const array = reinterpret_cast<PyArrayObject *>(lent.raw);
-    if (Py_REFCNT(lent.raw) > 1) {
-      PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE);
-      nb::inst_ptr<RawOwner>(PyArray_BASE(array))->escape();
-    }
-    Py_DECREF(lent.raw);
-  }
+void warn_of_holder(const std::string &name) noexcept {
+  const SavedError other;
+  const std::string message =
+      "C code, or ctypes, holds memory of '" + name +
+      "' beyond the end of the body that asked for it: what it stores there is lost, or comes into "
+      "another instance";
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
+}
+
+// The attempt ends. What is still held may not be stored to, and keeps its memory mapped. can_read:
+// the instance still runs.
+void take_back(std::vector<Lent> lent, bool can_read) noexcept {
+  std::erase_if(lent, [](const Lent &one) {
+    if (Py_REFCNT(one.raw) > 1) return false;
+    Py_DECREF(one.raw);
+    return true;
+  });
+  if (lent.empty()) return;
+  for (const Lent &one : lent)
+    nb::inst_ptr<RawOwner>(PyArray_BASE(reinterpret_cast<PyArrayObject *>(one.raw)))->escape();
+  const std::string name = settle_views(lent, can_read);
+  // Of a query no array could ever be stored to.
+  if (!name.empty() && !running().is_query) warn_of_holder(name);
+  for (const Lent &one : lent) Py_DECREF(one.raw);
 }
 
 // What a traceback keeps of bodies that have ended.
@@ -185,10 +199,10 @@ void BodyAttempts::leave() noexcept {
   Running &here = running();
   here.core = nullptr;
   --core_.inside;
-  take_back_all();
+  take_back(std::exchange(here.lent, {}), false);
 }
 
-BodyAttempts::Outcome BodyAttempts::end(bool has_returned) noexcept {
+BodyAttempts::Outcome BodyAttempts::end(bool has_returned, Owned *result) noexcept {
   try {
     Running &here = running();
     if (forks_ != forks()) {
@@ -205,7 +219,13 @@ BodyAttempts::Outcome BodyAttempts::end(bool has_returned) noexcept {
         has_returned = false;
       }
     }
-    if (!has_returned || here.pending != Pending::kNone) return end_undone();
+    if (!has_returned || here.pending != Pending::kNone) {
+      if (result != nullptr) {
+        const SavedError error;
+        *result = Owned();
+      }
+      return end_undone();
+    }
     bool committed = false;
     {
       const Unlocked others(lets_others_run_at_end());
@@ -229,13 +249,21 @@ BodyAttempts::Outcome BodyAttempts::end(bool has_returned) noexcept {
 
 BodyAttempts::Outcome BodyAttempts::end_undone() {
   Running &here = running();
-  const Pending pending = std::exchange(here.pending, Pending::kNone);
   SavedError error;
   // Such as KeyboardInterrupt: nothing that an attempt has seen explains it.
   const bool is_from_outside = error.type() != nullptr &&
                                PyErr_GivenExceptionMatches(error.type(), PyExc_Exception) == 0 &&
                                PyErr_GivenExceptionMatches(error.type(), abort_class()) == 0;
-  if (pending == Pending::kNone && held_array() != nullptr) clear_frames(error.traceback());
+  if (held_array() != nullptr) {
+    // Its traceback holds the body's variables. What they run as they go finds an instance that is
+    // undone, or has ended.
+    if (here.pending == Pending::kNone || is_from_outside)
+      clear_frames(error.traceback());
+    else
+      error.drop();
+  }
+  take_back(std::exchange(here.lent, {}), here.pending != Pending::kLineAbort);
+  const Pending pending = std::exchange(here.pending, Pending::kNone);
   bool again = true;
   try {
     const Unlocked others(true);
@@ -276,7 +304,7 @@ PyObject *run_body(DomainCore &core, SiteOf &site, Kind kind, Durability durabil
     for (;;) {
       attempts.begin();
       Owned result(PyObject_Call(body, args, kwargs));
-      switch (attempts.end(static_cast<bool>(result))) {
+      switch (attempts.end(static_cast<bool>(result), &result)) {
         case BodyAttempts::Outcome::kCommitted:
           return result.release();
         case BodyAttempts::Outcome::kRaised:
@@ -338,9 +366,9 @@ void QueryScope::leave(bool has_returned) {
   }
   const Lent *const escaped = escaped_array();
   const std::string name = escaped != nullptr ? escaped->name : std::string();
+  take_back(std::exchange(here.lent, {}), true);
   here.core = nullptr;
   --core_.inside;
-  take_back_all();
   Objects actions = std::exchange(here.on_commit, {});
   try {
     core_.domain().end_query();

@@ -22,17 +22,12 @@
 
 #include "bindings/python/src/domain_core.h"
 #include "bindings/python/src/python.h"
+#include "bindings/python/src/raw_views.h"
 
 namespace tmh::python {
 
 // What has ended the running attempt in the middle of its body.
 enum class Pending : std::uint8_t { kNone, kLineAbort, kRetryNow };
-
-// A numpy array over a segment's memory. Owned by the attempt.
-struct Lent {
-  PyObject *raw;
-  std::string name;
-};
 
 // Of this thread.
 struct Running {
@@ -113,15 +108,16 @@ class BodyAttempts {
 
   // Throws what Domain::begin() throws.
   void begin();
-  // has_returned: the body has; else it has left by the Python error that is set.
-  [[nodiscard]] Outcome end(bool has_returned) noexcept;
+  // has_returned: the body has; else it has left by the Python error that is set. result: what it
+  // has returned, if the caller holds that; dropped where it does not commit for its own fault.
+  [[nodiscard]] Outcome end(bool has_returned, Owned *result = nullptr) noexcept;
 
  private:
   [[nodiscard]] bool lets_others_run_at_end() const noexcept {
     return has_other_threads() || core_.waits_for_disk(durability_);
   }
-  [[nodiscard]] Outcome end_undone();
   void leave() noexcept;
+  [[nodiscard]] Outcome end_undone();
 
   DomainCore &core_;
   const Kind kind_;

@@ -22,6 +22,11 @@ namespace tmh::python {
 
 namespace nb = nanobind;
 
+// REQUIRES: it is one.
+[[nodiscard]] inline PyArrayObject *as_array(PyObject *object) noexcept {
+  return reinterpret_cast<PyArrayObject *>(object);
+}
+
 // A Python error is set. Thrown where C++ has to be left; errors.h makes it a null pointer again.
 struct ErrorIsSet {};
 

@@ -1,5 +1,7 @@
 #include "bindings/python/src/transaction_object.h"
 
+#include <nanobind/stl/string.h>
+
 #include <utility>
 
 #include "bindings/python/src/errors.h"
@@ -8,22 +10,87 @@ namespace tmh::python {
 
 namespace {
 DomainCore &core_of(const nb::object &core) noexcept { return *nb::inst_ptr<DomainCore>(core); }
+
+// That this process and its parents have made.
+std::uint32_t forks_made = 0;
+
+bool is_interpreter_ending() noexcept {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+Owned code_of(PyObject *frame) noexcept {
+  return Owned(
+      reinterpret_cast<PyObject *>(PyFrame_GetCode(reinterpret_cast<PyFrameObject *>(frame))));
+}
+int line_of(PyObject *frame) noexcept {
+  return PyFrame_GetLineNumber(reinterpret_cast<PyFrameObject *>(frame));
+}
 }  // namespace
 
+void note_fork() noexcept { ++forks_made; }
+
 Transaction::Transaction(nb::object core, nb::object body, Kind kind, Durability durability,
-                         const std::string &site)
+                         std::shared_ptr<SiteOf> site)
     : core(std::move(core)),
       body(std::move(body)),
       kind_(kind),
       durability_(durability),
-      site_(site) {}
+      site_(std::move(site)) {}
+
+Transaction::~Transaction() {
+  if (made_ == nullptr || made_->forks != forks_made || is_interpreter_ending()) return;
+  const SavedError other;
+  if (made_->code.is_valid()) {
+    PyObject *const frame = reinterpret_cast<PyObject *>(PyEval_GetFrame());
+    if (frame == nullptr || code_of(frame).get() != made_->code.ptr() ||
+        line_of(frame) != made_->line)
+      return;
+  }
+  warn();
+}
+
+void Transaction::warn() const noexcept {
+  const Owned message(PyUnicode_FromFormat(
+      "transaction '%s' was never called: domain.atomically(function) and domain.query(function) "
+      "make functions; call what they return, or domain.run(function, ...)",
+      made_->name.c_str()));
+  const Owned file(PyUnicode_FromString(made_->file.c_str()));
+  const Owned module(PyUnicode_FromString(made_->module.c_str()));
+  if (!message || !file || !module) return PyErr_Clear();
+  if (PyErr_WarnExplicitObject(PyExc_RuntimeWarning, message.get(), file.get(), made_->line,
+                               module.get(), nullptr) != 0)
+    PyErr_WriteUnraisable(message.get());
+}
+
+void Transaction::watch(PyObject *frame, std::string name) {
+  if (!PyFrame_Check(frame)) raise(PyExc_TypeError, "not a frame");
+  Owned code = code_of(frame);
+  const nb::object globals = nb::handle(frame).attr("f_globals");
+  auto made = std::make_unique<Made>();
+  made->name = std::move(name);
+  made->file = nb::cast<std::string>(nb::handle(code.get()).attr("co_filename"));
+  made->line = line_of(frame);
+  PyObject *const module = PyDict_GetItemString(globals.ptr(), "__name__");  // borrowed
+  if (module != nullptr && PyUnicode_Check(module))
+    made->module = nb::cast<std::string>(nb::handle(module));
+  constexpr int kOptimized = 1;  // inspect.CO_OPTIMIZED: the code of a function
+  if ((nb::cast<int>(nb::handle(code.get()).attr("co_flags")) & kOptimized) == 0)
+    made->code = nb::steal(code.release());
+  made->forks = forks_made;
+  made_ = std::move(made);
+}
 
 PyObject *Transaction::call(PyObject *args, PyObject *kwargs) noexcept {
   if (!core.is_valid()) {
     PyErr_SetString(PyExc_ReferenceError, "the transaction is being collected");
     return nullptr;
   }
-  return run_body(core_of(core), site_, kind_, durability_, body.ptr(), args, kwargs);
+  is_used();
+  return run_body(core_of(core), *site_, kind_, durability_, body.ptr(), args, kwargs);
 }
 
 LoopedInstance::LoopedInstance(nb::object core, Durability durability, std::shared_ptr<SiteOf> site)

@@ -17,16 +17,40 @@ namespace tmh::python {
 class Transaction {
  public:
   Transaction(nb::object core, nb::object body, Kind kind, Durability durability,
-              const std::string &site);
+              std::shared_ptr<SiteOf> site);
+  // Warns where the program lets it go without a call: domain.atomically(move), say.
+  ~Transaction();
+  Transaction(const Transaction &) = delete;
+  Transaction &operator=(const Transaction &) = delete;
   [[nodiscard]] PyObject *call(PyObject *args, PyObject *kwargs) noexcept;
+  // From here on. frame: of the code that has asked for it.
+  void watch(PyObject *frame, std::string name);
+  // It lives in a class, or has been called.
+  void is_used() noexcept { made_.reset(); }
 
   nb::object core, body;
 
  private:
+  // Where it was made, and as what.
+  struct Made {
+    std::string name, file, module;
+    int line;
+    // Of a module or a class, which keep what they define: then only a drop in that very line
+    // counts. Else null.
+    nb::object code;
+    std::uint32_t forks;
+  };
+  void warn() const noexcept;
+
   Kind kind_;
   Durability durability_;
-  SiteOf site_;
+  std::shared_ptr<SiteOf> site_;
+  // Null: nothing to warn of.
+  std::unique_ptr<Made> made_;
 };
+
+// Python calls it before each os.fork(): a child may call what its parent does not.
+void note_fork() noexcept;
 
 // One instance of `for attempt in domain.attempts(): with attempt: ...`, which its loop and its
 // attempts share.

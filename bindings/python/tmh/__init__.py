@@ -71,4 +71,4 @@ __all__ = [
     "retry",
 ]
 
-_os.register_at_fork(after_in_child=_tmh.after_fork_in_child)
+_os.register_at_fork(before=_tmh.before_fork, after_in_child=_tmh.after_fork_in_child)

@@ -29,7 +29,7 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
     A slice, a field or a transposition is another ``Array`` on the same memory.
     ``numpy.asarray(a)`` in an instance is a raw array, for code that wants one: the body must not
     keep it beyond its end (``EscapedArrayError``, and nothing is committed). In a query it is
-    read-only.
+    read-only. What a body that has failed leaves of it, views too, is a read-only copy.
 
     Outside of an instance a store raises ``OutsideError``. A load does, too, unless the segment is
     mapped with ``outside="snapshot"``: then it is a query of its own and gives a read-only copy.
@@ -45,6 +45,9 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise TypeError("an array is made by segment.array(name, shape, dtype)")
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         raw = self._raw(False)

@@ -7,8 +7,10 @@ import datetime
 import functools
 import inspect
 import multiprocessing.util
+import numbers
 import operator
 import os
+import sys
 import threading
 from typing import Any, Callable, TypeVar, overload
 
@@ -20,6 +22,32 @@ from ._segment import SEGMENT_BYTES_MAX, Record, Segment
 Body = TypeVar("Body", bound=Callable[..., Any])
 Attempts = _tmh.AttemptLoop
 Query = _tmh.QueryBlock
+
+
+def _text(name: str, value: str | None) -> str:
+    """The value of a parameter that is a str or None."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: a str, not {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name}={value!r}: no text that UTF-8 can write") from error
+    return value
+
+
+def _whole(name: str, value: int | None) -> int:
+    """The value of a parameter that is a whole number or None."""
+    if value is None:
+        return 0
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}={value!r}: a whole number, not {type(value).__name__}"
+        ) from None
+
 
 _DEFAULT_SEGMENT = "python.db"
 _HISTORY_S_MAX = 1e9
@@ -39,6 +67,24 @@ _opened: dict[str, _Opened] = {}
 # Folders whose domain a thread opens or closes, and which; `_changed` guards both.
 _changing: dict[str, int] = {}
 _changed = threading.Condition()
+
+
+def _check_body(body: Any) -> None:
+    if inspect.iscoroutinefunction(body) or inspect.isgeneratorfunction(body):
+        raise TypeError("the body of a transaction is no coroutine and no generator")
+    if not callable(body):
+        raise TypeError(f"the body of a transaction is a function, not {type(body).__name__}")
+
+
+def _name_of(body: Any) -> str:
+    name = getattr(body, "__qualname__", "python")
+    return name if isinstance(name, str) else "python"
+
+
+def _name_of_moment(name: str) -> str:
+    if name is None:
+        raise TypeError("the name of a moment is a str, not NoneType")
+    return _text("name", name)
 
 
 def _forget_threads() -> None:
@@ -130,15 +176,21 @@ def open(  # noqa: A001
         A setting has no such value; the message lists the right ones.
     """
     path = os.path.realpath(os.fsdecode(folder))
-    if flush_interval_ms is not None and not 0 < flush_interval_ms < 1 << 32:
+    _text("folder", path)
+    interval_ms = _whole("flush_interval_ms", flush_interval_ms)
+    if flush_interval_ms is not None and not 0 < interval_ms < 1 << 32:
         raise ValueError(f"flush_interval_ms={flush_interval_ms}: a number above 0")
+    if not isinstance(history_s, numbers.Real):
+        raise TypeError(f"history_s={history_s!r}: seconds, not {type(history_s).__name__}")
+    history_bytes = _whole("history_bytes", history_bytes)
     if not 0 <= history_s <= _HISTORY_S_MAX:
         raise ValueError(f"history_s={history_s}: from 0 to {_HISTORY_S_MAX:.0f}")
     if not 0 <= history_bytes < 2**63:
         raise ValueError(f"history_bytes={history_bytes}: a number from 0 on")
     settings = _tmh.Settings(
-        durability or "", levels or "", policies or "", tracking or "", name or "",
-        flush_interval_ms or 0, keep_log, float(history_s), history_bytes,
+        _text("durability", durability), _text("levels", levels), _text("policies", policies),
+        _text("tracking", tracking), _text("name", name), interval_ms, bool(keep_log),
+        float(history_s), history_bytes,
     )
     again = functools.partial(
         open, path, durability, levels=levels, policies=policies, tracking=tracking, name=name,
@@ -182,6 +234,8 @@ class Domain:
         # Opens it in another process.
         self._again = again
         self._attempts_site = _tmh.Site("attempts")
+        # Names of functions that run() has called.
+        self._sites_of_run: dict[str, _tmh.Site] = {}
 
     @property
     def _opened(self) -> _Opened:
@@ -294,9 +348,10 @@ class Domain:
                 "begin with 'tmh.'"
             )
         page = 4096
-        if min(size or 0, max_size or 0) < 0:
+        sizes = _whole("size", size), _whole("max_size", max_size)
+        if min(sizes) < 0:
             raise ValueError(f"size={size}, max_size={max_size}: bytes, not negative")
-        rounded = [-(-each // page) * page if each else 0 for each in (size or 0, max_size or 0)]
+        rounded = [-(-each // page) * page for each in sizes]
         if max(rounded) > SEGMENT_BYTES_MAX:
             raise ValueError(f"size={size}, max_size={max_size}: bytes, at most 1 TiB")
         try:
@@ -337,6 +392,9 @@ class Domain:
         nothing else that counts twice; see :func:`on_commit`. An exception undoes all stores and
         propagates. Inside another instance of the domain the body is a part of that.
 
+        This calls nothing: :meth:`run` does. A function that is dropped without a call gives a
+        ``RuntimeWarning``, unless a module or a class has it.
+
         Parameters
         ----------
         body : function
@@ -359,6 +417,23 @@ class Domain:
         if body is None:
             return functools.partial(self.atomically, durability=durability, site=site)
         return self._transaction(body, False, durability, site)
+
+    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function at once, as a transaction: ``domain.run(move, 1, to=2)``.
+
+        As ``domain.atomically(function)(*args, **kwargs)``. All arguments behind the function are
+        the function's; for a durability or a site of its own call :meth:`atomically`.
+
+        Returns
+        -------
+        What the function returns.
+        """
+        _check_body(function)
+        name = _name_of(function)
+        site = self._sites_of_run.get(name)
+        if site is None:
+            site = self._sites_of_run.setdefault(name, _tmh.Site(name))
+        return _tmh.Transaction(self._core, function, False, "", site)(*args, **kwargs)
 
     def query(self, body: Body | None = None) -> Any:
         """Read one snapshot: ``with domain.query():``, or a decorator for functions that read.
@@ -393,11 +468,17 @@ class Domain:
             Inside an instance.
         """
         if isinstance(moment, str):
-            return _tmh.QueryBlock(self._core, "name", 0, moment)
+            return _tmh.QueryBlock(self._core, "name", 0, _text("moment", moment))
         if isinstance(moment, datetime.datetime):
             ns = round(moment.timestamp() * 1_000_000) * 1000
             return _tmh.QueryBlock(self._core, "time", max(ns, 0), "")
-        clock = operator.index(moment)
+        try:
+            clock = operator.index(moment)
+        except TypeError:
+            raise TypeError(
+                f"{moment!r}: a moment is a commit's clock, a name or a datetime, not "
+                f"{type(moment).__name__}"
+            ) from None
         if not 0 <= clock < 2**64:
             raise ValueError(f"clock {clock}: from 0 to 2**64 - 1")
         return _tmh.QueryBlock(self._core, "clock", clock, "")
@@ -412,11 +493,11 @@ class Domain:
         Error
             ``BAD_ARGUMENT``: not 1 to 47 bytes, or there is such a name. ``TOO_MANY_MOMENTS``.
         """
-        return self._core.keep(name)
+        return self._core.keep(_name_of_moment(name))
 
     def forget(self, name: str) -> None:
         """Hold the moment with this name no longer."""
-        self._core.forget(name)
+        self._core.forget(_name_of_moment(name))
 
     def past(self) -> Record:
         """What is held of the past: ``oldest`` and ``now`` as clocks, ``bytes``, ``moments``.
@@ -433,12 +514,13 @@ class Domain:
     def _transaction(
         self, body: Any, is_query: bool, durability: str | None, site: str | None
     ) -> Any:
-        if inspect.iscoroutinefunction(body) or inspect.isgeneratorfunction(body):
-            raise TypeError("the body of a transaction is no coroutine and no generator")
+        _check_body(body)
         self._check_durability(durability)
-        name = site or str(getattr(body, "__qualname__", "python"))
-        made = _tmh.Transaction(self._core, body, is_query, durability or "", name)
+        name = _name_of(body)
+        in_counters = _tmh.Site(_text("site", site) or name)
+        made = _tmh.Transaction(self._core, body, is_query, durability or "", in_counters)
         functools.update_wrapper(made, body)
+        made._watch(sys._getframe(2), getattr(made, "__qualname__", type(body).__qualname__))
         return made
 
     def attempts(self, *, durability: str | None = None) -> Attempts:
@@ -458,6 +540,7 @@ class Domain:
         return _tmh.AttemptLoop(self._core, durability or "", self._attempts_site)
 
     def _check_durability(self, durability: str | None) -> None:
+        _text("durability", durability)
         if durability not in (None, "none") and self.durability == "none":
             raise MismatchError(
                 f"durability={durability!r}: the domain has none; open it as durable"
@@ -489,7 +572,7 @@ class Domain:
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a consistent copy of the whole domain into a new folder. Durable domains."""
-        self._core.backup(os.fspath(path))
+        self._core.backup(_text("path", os.fsdecode(path)))
 
     def stats(self) -> Record:
         """Counters of the whole domain since the first of its present participants came.
@@ -533,7 +616,9 @@ def retry(until: float | None = None) -> None:
     OutsideError
         No instance is running.
     """
-    _tmh.retry(-1.0 if until is None else max(0.0, until))
+    if until is not None and not isinstance(until, numbers.Real):
+        raise TypeError(f"until={until!r}: of time.monotonic(), not {type(until).__name__}")
+    _tmh.retry(-1.0 if until is None else max(0.0, float(until)))
 
 
 def on_commit(action: Callable[[], Any]) -> None:

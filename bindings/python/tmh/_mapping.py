@@ -71,9 +71,12 @@ class Dict(_tmh.Map):
     def _iterate(
         self, lo: Any, hi: Any, inclusive: tuple[bool, bool], reverse: bool, with_values: bool
     ) -> Iterator[Any]:
-        has_lo, has_hi = map(bool, inclusive)
+        try:
+            has_lo, has_hi = map(bool, inclusive)
+        except (TypeError, ValueError):
+            raise TypeError(f"inclusive={inclusive!r}: a pair of bool") from None
         while True:
-            found = self.scan(lo, has_lo, hi, has_hi, _BATCH, reverse, with_values)
+            found = self._scan(lo, has_lo, hi, has_hi, _BATCH, reverse, with_values)
             yield from found
             if len(found) < _BATCH:
                 return
@@ -109,7 +112,7 @@ class Dict(_tmh.Map):
         KeyError
             The dict is empty.
         """
-        found = self.scan(None, True, None, True, 1, last, True)
+        found = self._scan(None, True, None, True, 1, bool(last), True)
         if not found:
             raise KeyError(f"dict {self._name!r} is empty")
         return found[0]
@@ -128,7 +131,7 @@ class Dict(_tmh.Map):
             del self[key]
             return key, value
 
-        return _tmh.Transaction(self._segment.domain._core, body, False, "", "popitem")()
+        return _tmh.Transaction(self._segment.domain._core, body, False, "", _tmh.Site("popitem"))()
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """As ``dict.update()``, as one transaction."""
@@ -138,7 +141,7 @@ class Dict(_tmh.Map):
             for key, value in items:
                 self[key] = value
 
-        _tmh.Transaction(self._segment.domain._core, body, False, "", "update")()
+        _tmh.Transaction(self._segment.domain._core, body, False, "", _tmh.Site("update"))()
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -178,9 +181,9 @@ class Queue:
         self._pickle = pickle
         self._ends = ends
         self._entries = _tmh.Map(core, segment.name, address, pickle)
-        self._put = _tmh.Transaction(core, self._put_body, False, "", f"{name}.put")
-        self._get = _tmh.Transaction(core, self._get_body, False, "", f"{name}.get")
-        self._size = _tmh.Transaction(core, self._size_body, True, "", f"{name}.len")
+        self._put = _tmh.Transaction(core, self._put_body, False, "", _tmh.Site(f"{name}.put"))
+        self._get = _tmh.Transaction(core, self._get_body, False, "", _tmh.Site(f"{name}.get"))
+        self._size = _tmh.Transaction(core, self._size_body, True, "", _tmh.Site(f"{name}.len"))
 
     @property
     def name(self) -> str:
@@ -250,7 +253,8 @@ class Counter:
         self._segment = segment
         self._name = name
         self._cell = cell
-        self._add = _tmh.Transaction(segment.domain._core, self._add_body, False, "", name)
+        site = _tmh.Site(name)
+        self._add = _tmh.Transaction(segment.domain._core, self._add_body, False, "", site)
 
     @property
     def name(self) -> str:

@@ -55,7 +55,7 @@ class Segment:
 
     def names(self) -> Names:
         """Names of the objects in the segment, with what each is."""
-        found = self._catalogue.scan(None, True, None, True, 0, False, True)
+        found = self._catalogue._scan(None, True, None, True, 0, False, True)
         return {name: json.loads(record)["kind"] for name, record in found}
 
     def array(self, name: str, shape: Any = None, dtype: npt.DTypeLike | None = None) -> Array:
@@ -134,7 +134,8 @@ class Segment:
         """The ordered dict of this name, empty at first.
 
         Keys are ``int``, ``bytes`` or ``str``, in this order. Values are ``None``, ``bool``,
-        ``int``, ``float``, ``bytes``, ``str`` or numpy arrays; what a lookup gives is a copy.
+        ``int``, ``float``, ``bytes``, ``str`` or numpy arrays and scalars; what a lookup gives is a
+        copy.
 
         Parameters
         ----------
@@ -220,7 +221,7 @@ class Segment:
                 self._catalogue[name] = found
             return found
 
-        return _tmh.Transaction(self._domain._core, body, False, "", "python.make")()
+        return _tmh.Transaction(self._domain._core, body, False, "", _tmh.Site("python.make"))()
 
     def __reduce__(self) -> Any:
         outside = "snapshot" if self._reads_outside else "error"
