@@ -17,16 +17,21 @@ namespace tmh::page {
 namespace {
 // Disk blocks come in so many pages.
 constexpr std::uint64_t kSmallBlockPages = 16;
+
+// What a page reads that has no block and gets none.
+alignas(kPageBytes) constexpr std::byte kZeros[kPageBytes]{};
 }  // namespace
 
 using observe::Step;
 using observe::step;
 using storage::Count;
 
-std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
+const std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
   TMH_ASSERT(views_.is_mapped(page));
+  if (l.twin != 0) return lists_.twins.data(l.twin);
   // Without a twin it is home, which cannot have changed since under our pin: see make_twin().
-  return l.twin != 0 ? lists_.twins.data(l.twin) : memory_.home(page);
+  return (l.lists & kHasBlocks) != 0 || memory_.is_home_loadable(page) ? memory_.home(page)
+                                                                       : kZeros;
 }
 
 // A large instance's take megabytes of the heap, which may be used up.

@@ -184,6 +184,11 @@ class SharedState {
   [[nodiscard]] std::byte *home(PageId page) const noexcept {
     return segments_[storage::segment_number(page)].home.base() + storage::page_offset(page);
   }
+  // False: home of the page is a hole, and a load from it might find no block: it is zeros. A page
+  // that an instance has changed needs no question.
+  [[nodiscard]] bool is_home_loadable(PageId page) const noexcept {
+    return segments_[storage::segment_number(page)].home.is_loadable(storage::page_offset(page));
+  }
   // Home of a page that may be a hole, and to which a level below may be storing.
   void read_home(PageId page, std::byte *to) const noexcept;
   // Tells the watcher of disk writes (a test) what went home, if home is the data file.

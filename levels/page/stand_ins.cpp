@@ -14,12 +14,13 @@
 namespace tmh::page {
 
 // The file has a hole there, and loads take blocks (tmpfs): the disk is full. False: beyond the
-// segment, or the disk is broken.
+// segment, or the file has been cut, or the disk is broken.
 bool StandIns::touch_hole(const View &view, PageId page) noexcept {
   storage::Home &home = memory_.segment(view.segment).home;
   const std::uint64_t offset = storage::page_offset(page);
   if (offset >= memory_.segment_size(view.segment).load(std::memory_order_acquire)) return false;
-  if (!home.has_data(offset, kPageBytes)) {
+  if (home.is_cut(offset)) return false;
+  if (!home.is_loadable(offset)) {
     const Errc why = home.allocate_blocks(offset, kPageBytes);
     if (why != Errc::kOk) {
       put(page, nullptr, why);
