@@ -233,6 +233,10 @@ bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint6
   return true;
 }
 
+bool Home::has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
+  return platform::has_data(mapped_fd(), mapped_offset() + offset_bytes, bytes);
+}
+
 bool Home::is_cut(std::uint64_t offset_bytes) const noexcept {
   struct stat info {};
   return fstat(mapped_fd(), &info) == 0 &&

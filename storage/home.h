@@ -81,6 +81,8 @@ class Home {
   [[nodiscard]] bool is_loadable(std::uint64_t offset_bytes) const noexcept {
     return !loads_take_blocks_ || keep_block(offset_bytes);
   }
+  // May anything in the range ever have been stored? Async-signal-safe.
+  [[nodiscard]] bool has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept;
   // Does whichever file is home end at or before this page of it? Async-signal-safe.
   [[nodiscard]] bool is_cut(std::uint64_t offset_bytes) const noexcept;
   [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr; }

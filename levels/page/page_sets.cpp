@@ -11,6 +11,7 @@
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
+#include "platform/page_tables.h"
 
 namespace tmh::page {
 
@@ -108,13 +109,21 @@ void PageSets::add_promotions() {
   }
 }
 
+// Where a file is cut, the kernel drops copies, too: a page without one has not been stored to.
 std::uintptr_t PageSets::first_written() const noexcept {
   TMH_ASSERT(!writes_.empty());
-  const Write &write = writes_.front();
-  const std::byte *now = views_.address_of(write.page);
-  const std::byte *clean = clean_copy(write.page);
-  const std::byte *at = std::mismatch(now, now + kPageBytes, clean).first;
-  return reinterpret_cast<std::uintptr_t>(at);
+  platform::PageMap page_map;
+  const bool is_told = page_map.open() == Errc::kOk;
+  for (const Write &write : writes_) {
+    const std::byte *now = views_.address_of(write.page);
+    platform::PageKind kind{};
+    if (is_told && page_map.read(reinterpret_cast<std::uintptr_t>(now), 1, &kind) &&
+        kind != platform::PageKind::kPrivate)
+      continue;
+    const std::byte *at = std::mismatch(now, now + kPageBytes, clean_copy(write.page)).first;
+    return reinterpret_cast<std::uintptr_t>(at);
+  }
+  return 0;
 }
 
 // Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk

@@ -117,6 +117,15 @@ Errc SharedState::fail_behind_end(PageId page) const noexcept {
                   " or behind it, where its file goes on and the segment has ended");
 }
 
+Errc SharedState::fail_changed(PageId page) const noexcept {
+  const char *const name = control_->segments[storage::segment_number(page)].name;
+  return fail(Errc::kFileShrunk,
+              std::string(name) +
+                  ": its file was cut and made long again while this process has it "
+                  "open, and byte " +
+                  std::to_string(storage::page_offset(page)) + " has changed by that");
+}
+
 void SharedState::tell_home_written(PageId page, LineMask lines) const noexcept {
   if (separate_homes_) return;
   const storage::SegmentRecordV1 &record = control_->segments[storage::segment_number(page)];

@@ -162,6 +162,9 @@ class SharedState {
   // segment's end, and recovery would refuse a record that names such a page.
   [[nodiscard]] Errc fail_behind_end(PageId page) const noexcept;
 
+  // kFileShrunk: what the page held in this process is gone.
+  [[nodiscard]] Errc fail_changed(PageId page) const noexcept;
+
   [[nodiscard]] PageMeta &meta(PageId page) const noexcept {
     return segments_[storage::segment_number(page)]
         .meta[static_cast<std::uint64_t>(storage::page_index(page))];

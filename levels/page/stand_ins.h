@@ -43,7 +43,10 @@ class StandIns {
     TMH_ASSERT(recaller != nullptr);
     recaller_ = recaller;
   }
-  void begin_instance() noexcept { hole_ = kNoHole; }
+  void begin_instance() noexcept {
+    hole_ = kNoHole;
+    ranges_ = 0;
+  }
 
   // A touch found no block. False: it cannot be helped.
   [[nodiscard]] bool touch_hole(const View &view, PageId page) noexcept;
@@ -53,9 +56,11 @@ class StandIns {
   // `content`, null: zeros, is state(s) of the page. The instance cannot use the page itself: it
   // goes on with what it would have read there, so that it sees its snapshot until it ends. An
   // update FAILs; a query needs no more.
-  void put(PageId page, const std::byte *content, Errc why) noexcept;
-  // Stores to them raise SIGSEGV.
-  void protect() noexcept;
+  void put(PageId page, const std::byte *content, Errc why) noexcept {
+    put_range(page, 1, content, why);
+  }
+  // Stores to those of a range raise SIGSEGV.
+  void protect(PageId first, std::uint64_t count) noexcept;
   // At the end of the instance: the pages are as if never touched.
   void remove_all() noexcept {
     if (!lists_.standing_in.empty()) [[unlikely]]
@@ -69,6 +74,10 @@ class StandIns {
   static constexpr std::size_t kAsideMax = 64;
 
   [[nodiscard]] bool stands_aside(PageId page) noexcept;
+  [[nodiscard]] std::uint64_t range_pages() const noexcept;
+  [[nodiscard]] bool is_untouched_hole(PageId page) noexcept;
+  void put_around(PageId page, const std::byte *content, Errc why) noexcept;
+  void put_range(PageId first, std::uint64_t count, const std::byte *content, Errc why) noexcept;
 
   void remove_them() noexcept;
   void remove(PageId page) noexcept;
@@ -84,8 +93,11 @@ class StandIns {
   Recaller *recaller_ = &NothingToRecall::here();
   // Touched last where there was no block.
   PageId hole_ = kNoHole;
-  // put_for_closed()'s: a handler's stack is small.
+  // Mapped by this instance so far.
+  std::uint32_t ranges_ = 0;
+  // A handler's stack is small: put_for_closed()'s, and a neighbour's.
   std::byte unchanged_[kPageBytes];
+  std::byte beside_[kPageBytes];
 };
 
 }  // namespace tmh::page

@@ -234,9 +234,13 @@ Outcome Transaction::end(bool will_wait) noexcept {
 
 inline Outcome Transaction::end_query() noexcept {
   TMH_ASSERT(instance_.is_query);
-  if (instance_.query_wrote == 0 && !sets_.writes().empty())
-    instance_.query_wrote = sets_.first_written();
   Outcome outcome;
+  if (instance_.query_wrote == 0 && !sets_.writes().empty() &&
+      (instance_.query_wrote = sets_.first_written()) == 0) {
+    outcome.cause = AbortCause::kNoSpace;
+    outcome.error = memory_.fail_changed(sets_.writes().front().page);
+    return outcome;
+  }
   outcome.query_wrote = instance_.query_wrote;
   outcome.durable_at = snapshot_.at();
   outcome.durable_line = snapshot_.line();
