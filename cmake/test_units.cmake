@@ -30,7 +30,7 @@ set(TMH_TEST_UNITS
   "recovery fuzz_control own_files"
   "disk_faults log_reader log_format latency crc32c"
   "disk_full log_damage log_handover archive irregular_files"
-  "replaced_files segment_files home"
+  "replaced_files segment_files home full_disk_sizes"
   "tool tool_run tool_doctor tool_rtm_emulation"
   "tool_top tool_kill_stuck tool_corpus tool_page_checksums tool_trace"
   "tool_skew skew_analysis"
