@@ -1,6 +1,7 @@
 // platform/fault_handler.cpp -- SIGSEGV and SIGBUS dispatch.
 // Reaches:   FaultFunction of the range (its file says why it is safe); report_missing(), also of a
-//            fault inside that function; sigaction(2), write(2): POSIX list; gettid(2); errno saved.
+//            fault inside that function; sigaction(2), write(2): POSIX list; gettid(2); errno
+//            saved.
 // Reads:     the range table (atomics, published before use) and a constinit thread_local flag.
 #include "platform/fault_handler.h"
 
@@ -136,6 +137,11 @@ Errc install() noexcept {
 }
 
 }  // namespace
+
+void watch_faults() noexcept {
+  const std::scoped_lock guard(publish_mutex());
+  (void)install();
+}
 
 Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function,
                          void *context, const char *name) noexcept {

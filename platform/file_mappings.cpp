@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include "platform/fault_handler.h"
 #include "platform/files.h"
 #include "platform/process.h"
 #include "platform/process_object.h"
@@ -90,6 +91,7 @@ void append_name(Sentence &sentence, int fd) noexcept {
 }  // namespace
 
 void note_mapping(const FileMapping &mapping) noexcept {
+  watch_faults();
   const std::scoped_lock guard(ProcessObject<Noting>::here().mutex);
   if (noted_in.load(std::memory_order_relaxed) != fork_generation()) {
     for_each_entry([](Entry &entry) { entry.begin.store(0, std::memory_order_release); });

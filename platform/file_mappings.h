@@ -20,7 +20,7 @@ struct FileMapping {
   std::uint64_t offset = 0;  // of the mapping's begin, in the file
 };
 
-// Without memory the mapping stays unknown.
+// From here on a SIGBUS there is reported. Without memory the mapping stays unknown.
 void note_mapping(const FileMapping &mapping) noexcept;
 // Whatever begins there; nothing may.
 void forget_mapping(const void *begin) noexcept;

@@ -31,8 +31,8 @@ const std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noe
   TMH_ASSERT(views_.is_mapped(page));
   if (l.twin != 0) return lists_.twins.data(l.twin);
   // Without a twin it is home, which cannot have changed since under our pin: see make_twin().
-  return (l.lists & kHasBlocks) != 0 || memory_.is_home_loadable(page) ? memory_.home(page)
-                                                                       : kZeros;
+  return (l.lists & kHasBlocks) != 0 || is_home_loadable(memory_, page) ? memory_.home(page)
+                                                                        : kZeros;
 }
 
 // A large instance's take megabytes of the heap, which may be used up.

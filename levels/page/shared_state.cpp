@@ -104,7 +104,7 @@ Errc SharedState::reserve_links() const noexcept {
 }
 
 void SharedState::read_home(PageId page, std::byte *to) const noexcept {
-  if (is_home_loadable(page))
+  if (is_home_loadable(*this, page))
     copy_lines_of_home(to, home(page), ~LineMask{0});
   else
     std::memset(to, 0, kPageBytes);
@@ -115,15 +115,6 @@ Errc SharedState::fail_behind_end(PageId page) const noexcept {
   return fail(Errc::kNotMapped,
               std::string(name) + ": stored to byte " + std::to_string(storage::page_offset(page)) +
                   " or behind it, where its file goes on and the segment has ended");
-}
-
-Errc SharedState::fail_changed(PageId page) const noexcept {
-  const char *const name = control_->segments[storage::segment_number(page)].name;
-  return fail(Errc::kFileShrunk,
-              std::string(name) +
-                  ": its file was cut and made long again while this process has it "
-                  "open, and byte " +
-                  std::to_string(storage::page_offset(page)) + " has changed by that");
 }
 
 void SharedState::tell_home_written(PageId page, LineMask lines) const noexcept {

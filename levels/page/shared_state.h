@@ -162,9 +162,6 @@ class SharedState {
   // segment's end, and recovery would refuse a record that names such a page.
   [[nodiscard]] Errc fail_behind_end(PageId page) const noexcept;
 
-  // kFileShrunk: what the page held in this process is gone.
-  [[nodiscard]] Errc fail_changed(PageId page) const noexcept;
-
   [[nodiscard]] PageMeta &meta(PageId page) const noexcept {
     return segments_[storage::segment_number(page)]
         .meta[static_cast<std::uint64_t>(storage::page_index(page))];
@@ -186,11 +183,6 @@ class SharedState {
   [[nodiscard]] Errc reserve_links() const noexcept;
   [[nodiscard]] std::byte *home(PageId page) const noexcept {
     return segments_[storage::segment_number(page)].home.base() + storage::page_offset(page);
-  }
-  // False: home of the page is a hole, and a load from it might find no block: it is zeros. A page
-  // that an instance has changed needs no question.
-  [[nodiscard]] bool is_home_loadable(PageId page) const noexcept {
-    return segments_[storage::segment_number(page)].home.is_loadable(storage::page_offset(page));
   }
   // Home of a page that may be a hole, and to which a level below may be storing.
   void read_home(PageId page, std::byte *to) const noexcept;
@@ -222,5 +214,11 @@ class SharedState {
   bool loads_take_blocks_ = false;
   bool separate_homes_ = false;
 };
+
+// False: home of the page is a hole, and a load from it might find no block: it is zeros. A page
+// that an instance has changed needs no question.
+[[nodiscard]] inline bool is_home_loadable(const SharedState &memory, PageId page) noexcept {
+  return memory.segment(storage::segment_number(page)).home.is_loadable(storage::page_offset(page));
+}
 
 }  // namespace tmh::page

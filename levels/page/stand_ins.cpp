@@ -44,12 +44,21 @@ bool StandIns::put_for_closed(PageId page) noexcept {
   }
 }
 
-// An isolated page costs two areas of the address space, of which a process has 65,530, and tracking
-// by signals takes up to 49,152: an instance that has scattered over many pages gets larger ranges.
+// An isolated page costs two areas of the address space. A process has 65,530, and tracking by
+// signals takes up to 49,152. So an instance that has scattered over many pages gets larger ranges.
 std::uint64_t StandIns::range_pages() const noexcept {
   constexpr std::uint32_t kRangesOfASize = 2048;
   constexpr std::uint32_t kSizes = 4;
   return 1ull << (4 * std::min(ranges_ / kRangesOfASize, kSizes - 1));
+}
+
+// Of an absent page that is not closed: has the instance been there, unnoticed so far? In doubt it
+// has.
+bool StandIns::may_be_touched(PageId page) const noexcept {
+  if (!tracking_.is_silent()) return false;
+  const auto at = reinterpret_cast<std::uintptr_t>(views_.address_of(page));
+  platform::PageKind kind{};
+  return !tracking_.page_map().read(at, 1, &kind) || kind != platform::PageKind::kAbsent;
 }
 
 // No process has stored there as far as the snapshot reads, and the instance has not been there.
@@ -57,8 +66,7 @@ bool StandIns::is_untouched_hole(PageId page) noexcept {
   const LocalPage &l = views_.local(page);
   return l.state == PageState::kAbsent && (l.lists & kStandsIn) == 0 &&
          !tree_.may_have_version(page) &&
-         (views_.is_closed(l) ? recaller_->read_unchanged(page, beside_)
-                              : !views_.may_be_touched(page));
+         (views_.is_closed(l) ? recaller_->read_unchanged(page, beside_) : !may_be_touched(page));
 }
 
 // With its neighbours, where all of them are holes.

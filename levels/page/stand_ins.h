@@ -2,8 +2,8 @@
 // instance leaves to the level below: it goes on, on memory that stands in for them.
 // Invariant: what stands in is state(s) of the page, as engine.h asks of every page; nothing of it
 //            outlives the instance.
-// Contexts:  the handler. Reaches: lseek, fallocate, mmap, mprotect; write and abort where memory
-//            has run out, too. None takes a lock of user space.
+// Contexts:  the handler. Reaches: lseek, fallocate, pread, mmap, mprotect; write and abort where
+//            memory has run out, too. None takes a lock of user space.
 // Source:    docs/design.md D6 (a full disk is an error, never SIGBUS).
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "levels/page/recaller.h"
 #include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
+#include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
 #include "platform/assert.h"
 
@@ -27,10 +28,11 @@ namespace tmh::page {
 class StandIns {
  public:
   // All outlive it.
-  StandIns(SharedFiles &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
-           PageLists &lists, KeepPolicy &keeping, const Snapshot &snapshot,
-           Instance &instance) noexcept
+  StandIns(SharedFiles &memory, TrackingChoice &tracking, DomainLock &lock,
+           const ConsistencyTree &tree, Views &views, PageLists &lists, KeepPolicy &keeping,
+           const Snapshot &snapshot, Instance &instance) noexcept
       : memory_(memory),
+        tracking_(tracking),
         lock_(lock),
         tree_(tree),
         views_(views),
@@ -75,6 +77,7 @@ class StandIns {
 
   [[nodiscard]] bool stands_aside(PageId page) noexcept;
   [[nodiscard]] std::uint64_t range_pages() const noexcept;
+  [[nodiscard]] bool may_be_touched(PageId page) const noexcept;
   [[nodiscard]] bool is_untouched_hole(PageId page) noexcept;
   void put_around(PageId page, const std::byte *content, Errc why) noexcept;
   void put_range(PageId first, std::uint64_t count, const std::byte *content, Errc why) noexcept;
@@ -83,6 +86,7 @@ class StandIns {
   void remove(PageId page) noexcept;
 
   SharedFiles &memory_;
+  TrackingChoice &tracking_;
   DomainLock &lock_;
   const ConsistencyTree &tree_;
   Views &views_;

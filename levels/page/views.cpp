@@ -210,13 +210,6 @@ bool Views::opens_silently(PageId page) const noexcept {
   return tracking_.is_silent() && (!has_lower_ || view.open_blocks.base()[block] != std::byte{0});
 }
 
-bool Views::may_be_touched(PageId page) const noexcept {
-  if (!tracking_.is_silent()) return false;
-  platform::PageKind kind{};
-  return !tracking_.page_map().read(reinterpret_cast<std::uintptr_t>(address_of(page)), 1, &kind) ||
-         kind != platform::PageKind::kAbsent;
-}
-
 // What cannot be watched goes.
 void Views::arm(PageId first, std::uint64_t page_count) noexcept {
   TMH_ASSERT(tracking_.is_silent());

@@ -112,9 +112,6 @@ class Views {
   // drop_all(), and nothing of a view stays accessible.
   void close_all() noexcept;
   void map_anew(PageId page) noexcept;
-  // Of an absent page that is not closed: has the instance been there, unnoticed so far? In doubt
-  // it has. Async-signal-safe.
-  [[nodiscard]] bool may_be_touched(PageId page) const noexcept;
   [[nodiscard]] bool opens_silently(PageId page) const noexcept;
   // Signal tracking: a dropped page is accessible still, see drop_run().
   [[nodiscard]] bool is_left_open() const noexcept { return is_left_open_; }

@@ -124,6 +124,16 @@ TEST_P(CutFilesTest, SharedFilesAreNamed) {
   expect_named(is_hybrid() ? "tmh.lines.0" : "tmh.versions.data");
 }
 
+TEST_P(CutFilesTest, SharedFileIsNamedBeforeAnySegmentIsMapped) {
+  const CutDeath death = death_of([&] {
+    const Domain opened = Domain::open(domain(), options_for(GetParam()));
+    if (truncate((domain() + "/tmh.state").c_str(), 0) != 0) throw std::runtime_error("cutting");
+    (void)opened.participants();
+  });
+  EXPECT_EQ(death.signal, SIGBUS) << death.said;
+  EXPECT_NE(death.said.find("/tmh.state was cut to 0 bytes"), std::string::npos) << death.said;
+}
+
 TEST_P(CutFilesTest, HandlerOfTheProgramGetsTheSignal) {
   const CutDeath death = death_of([&] {
     signal(SIGBUS, [](int) { _exit(42); });
