@@ -82,6 +82,7 @@ class PageSets {
   }
   void copy_ahead() noexcept;
   void make_twin(PageId page, LocalPage *local) noexcept;
+  [[nodiscard]] Errc allocate_around(PageId page, std::uint64_t block) noexcept;
   [[nodiscard]] const std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
 
   SharedFiles &memory_;
