@@ -1,6 +1,7 @@
 // platform/fault_handler.cpp -- SIGSEGV and SIGBUS dispatch.
-// Reaches:   FaultFunction of the range (its file says why it is safe); sigaction(2), write(2):
-//            POSIX list; gettid(2); errno saved.
+// Reaches:   FaultFunction of the range (its file says why it is safe); report_missing(), also of a
+//            fault inside that function; sigaction(2), write(2): POSIX list; gettid(2); errno
+//            saved.
 // Reads:     the range table (atomics, published before use) and a constinit thread_local flag.
 #include "platform/fault_handler.h"
 
@@ -15,6 +16,7 @@
 #include <mutex>
 
 #include "platform/failure.h"
+#include "platform/file_mappings.h"
 #include "platform/process.h"
 #include "platform/process_object.h"
 #include "platform/stray_access.h"
@@ -94,16 +96,17 @@ void handle(int number, siginfo_t *info, void *context) {
   const int saved_errno = errno;
   // SEGV_MAPERR, SEGV_ACCERR, ...; sent signals have si_code <= 0
   const bool faulted = info->si_code > 0;
-  if (faulted && !in_handler && (number == SIGSEGV || info->si_code == BUS_ADRERR)) {
+  const bool has_no_block = faulted && number == SIGBUS && info->si_code == BUS_ADRERR;
+  if (has_no_block || (faulted && number == SIGSEGV && !in_handler)) {
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     const auto *machine = static_cast<const ucontext_t *>(context);
     const bool is_write = (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // bit 1: write access
-    if (const Found found = find_range(address); found.function == nullptr) {
+    if (const Found found = in_handler ? Found{} : find_range(address); found.function == nullptr) {
+      if (has_no_block) report_missing(address, is_write);
       if (number == SIGSEGV && info->si_code == SEGV_MAPERR) report_if_gone(address, is_write);
     } else {
       const bool has_no_right = number == SIGSEGV && info->si_code == SEGV_PKUERR;
-      const Fault fault{address, number == SIGBUS && info->si_code == BUS_ADRERR, has_no_right,
-                        is_write};
+      const Fault fault{address, has_no_block, has_no_right, is_write};
       in_handler = true;
       const FaultAnswer answer = found.function(found.context, fault);
       in_handler = false;
@@ -134,6 +137,11 @@ Errc install() noexcept {
 }
 
 }  // namespace
+
+void watch_faults() noexcept {
+  const std::scoped_lock guard(publish_mutex());
+  (void)install();
+}
 
 Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function,
                          void *context, const char *name) noexcept {

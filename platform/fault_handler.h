@@ -31,7 +31,9 @@ enum class FaultAnswer : std::uint8_t {
 // Async-signal-safe by obligation.
 using FaultFunction = FaultAnswer (*)(void *context, const Fault &fault);
 
-// Installs the handler on first use. At most kFaultRangesMax ranges at a time: kTooManySegments.
+// Installs the handler, once; publish_fault_range() does that, too. Without it SIGBUS says nothing.
+void watch_faults() noexcept;
+// At most kFaultRangesMax ranges at a time: kTooManySegments.
 inline constexpr std::uint32_t kFaultRangesMax = 4096;
 // name: what lies there, for messages; it outlives the range.
 [[nodiscard]] Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes,

@@ -21,6 +21,7 @@
 
 #include "platform/assert.h"
 #include "platform/failure.h"
+#include "platform/file_mappings.h"
 #include "platform/page_tables.h"
 #include "platform/readahead.h"
 #include "platform/try.h"
@@ -298,6 +299,7 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   base_ = static_cast<std::byte *>(at);
   bytes_max_ = bytes_max;
+  note_mapping({reinterpret_cast<std::uintptr_t>(at), bytes_max, fd_.get(), 0});
   // A forked child is no participant and must not change our state.
   madvise(at, bytes_max, MADV_DONTFORK);
   if (blocks == Blocks::kSparse) keep_off_holes(at, 0, bytes_max, 0);
@@ -305,7 +307,10 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
 }
 
 void GrowingFile::close() noexcept {
-  if (base_ != nullptr) munmap(base_, bytes_max_);
+  if (base_ != nullptr) {
+    forget_mapping(base_);
+    munmap(base_, bytes_max_);
+  }
   base_ = nullptr;
   fd_.reset();
   reserved_.reset();
@@ -333,9 +338,9 @@ Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noex
 
 // File systems may refuse to allocate what they have allocated (XFS), and ext4 keeps the part of a
 // refused range that there was room for. What is allocated and was never stored to counts as data
-// as soon as it is in the page cache; a hole never does.
+// as soon as it is in the page cache; a hole never does. tmpfs refuses nothing that is there.
 bool GrowingFile::is_backed(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-  if (loads_take_blocks_) return has_data(fd_.get(), offset, bytes);
+  if (loads_take_blocks_) return false;
   (void)std::atomic_ref<std::byte>(base_[offset]).load(std::memory_order_relaxed);
   const off_t hole = lseek(fd_.get(), static_cast<off_t>(offset), SEEK_HOLE);
   return hole >= 0 && static_cast<std::uint64_t>(hole) >= offset + bytes;

@@ -9,36 +9,13 @@
 #include <mutex>
 
 #include "platform/process_object.h"
+#include "platform/sentence.h"
 
 namespace tmh::platform {
 
 namespace {
 
 constinit std::atomic<ThreadState (*)() noexcept> thread_state{nullptr};
-
-class Sentence {
- public:
-  Sentence &operator<<(const char *text) noexcept {
-    for (; *text != '\0' && length_ < sizeof text_; ++text) text_[length_++] = *text;
-    return *this;
-  }
-  Sentence &number(std::uint64_t value, unsigned base) noexcept {
-    char digits[24];
-    std::size_t count = 0;
-    do digits[count++] = "0123456789abcdef"[value % base];
-    while ((value /= base) != 0);
-    if (base == 16) *this << "0x";
-    while (count > 0 && length_ < sizeof text_) text_[length_++] = digits[--count];
-    return *this;
-  }
-  void write() noexcept {
-    if (::write(STDERR_FILENO, text_, length_) < 0) return;  // nothing can be done about it here
-  }
-
- private:
-  char text_[1024];
-  std::size_t length_ = 0;
-};
 
 const char *text_of(StrayCause cause, const ThreadState &thread) noexcept {
   switch (cause) {

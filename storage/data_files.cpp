@@ -10,6 +10,7 @@
 
 #include "platform/assert.h"
 #include "platform/failure.h"
+#include "platform/file_mappings.h"
 #include "platform/files.h"
 #include "platform/page_tables.h"
 #include "platform/readahead.h"
@@ -38,7 +39,9 @@ DataFiles::DataFiles(std::string folder, const ControlFile &control, bool may_gr
 
 DataFiles::~DataFiles() {
   for (const Target &target : targets_) {
-    if (target.base != nullptr) munmap(target.base, target.mapped_bytes);
+    if (target.base == nullptr) continue;
+    platform::forget_mapping(target.base);
+    munmap(target.base, target.mapped_bytes);
   }
 }
 
@@ -93,6 +96,8 @@ Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   platform::keep_off_holes(
       at, 0, bytes,
       platform::readahead_bytes(target->file.fd(), target->offset_bytes + target->first_offset));
+  platform::note_mapping({reinterpret_cast<std::uintptr_t>(at), bytes, target->file.fd(),
+                          target->offset_bytes + target->first_offset});
   target->mapped_bytes = bytes;
   target->base = static_cast<std::byte *>(at);
   return Errc::kOk;

@@ -13,6 +13,7 @@
 #include "platform/copy_data.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/file_mappings.h"
 #include "platform/files.h"
 #include "platform/page_tables.h"
 #include "platform/readahead.h"
@@ -64,12 +65,29 @@ Errc Home::map() noexcept {
   madvise(at, max_bytes_, MADV_DONTFORK);
   platform::keep_off_holes(at, 0, max_bytes_, readahead_bytes_);
   base_ = static_cast<std::byte *>(at);
+  note(base_);
   return Errc::kOk;
 }
 
-void Home::close() noexcept {
-  if (base_ != nullptr) munmap(base_, max_bytes_);
+void Home::note(const std::byte *begin) const noexcept {
+  platform::note_mapping(
+      {reinterpret_cast<std::uintptr_t>(begin), max_bytes_, mapped_fd(), mapped_offset()});
+}
+
+void Home::unmap() noexcept {
+  if (base_ == nullptr) return;
+  platform::forget_mapping(base_);
+  munmap(base_, max_bytes_);
   base_ = nullptr;
+}
+
+void Home::unmap_view(std::byte *view) const noexcept {
+  platform::forget_mapping(view);
+  munmap(view, max_bytes_);
+}
+
+void Home::close() noexcept {
+  unmap();
   fd_.reset();
   home_fd_.reset();
 }
@@ -92,8 +110,7 @@ Errc Home::separate(const std::string &path) noexcept {
     if (::rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(Errc::kIo, path);
   }
   TMH_TRY(platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &home_fd_));
-  munmap(base_, max_bytes_);
-  base_ = nullptr;
+  unmap();
   // Its length is right: the participant that made or grew it has seen to that. Others may be
   // growing it now, so a length of ours could cut it.
   return map();
@@ -166,6 +183,7 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view,
   }
   advise_view(at, 0, max_bytes_, std::min(tail_at, max_bytes_));
   *view = static_cast<std::byte *>(at);
+  note(*view);
   return Errc::kOk;
 }
 
@@ -217,6 +235,23 @@ bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint6
 
 bool Home::has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
   return platform::has_data(mapped_fd(), mapped_offset() + offset_bytes, bytes);
+}
+
+bool Home::is_cut(std::uint64_t offset_bytes) const noexcept {
+  struct stat info {};
+  return fstat(mapped_fd(), &info) == 0 &&
+         static_cast<std::uint64_t>(info.st_size) <= mapped_offset() + offset_bytes;
+}
+
+// On tmpfs the kernel drops a page that was loaded and never stored to, and gives its block to
+// others. One that has been asked for stays. Asking takes no block where the page is there, so a
+// full disk says that it has been dropped. A cut file is loaded from, which says so.
+bool Home::keep_block(std::uint64_t offset_bytes) const noexcept {
+  TMH_ASSERT(offset_bytes % kPageBytes == 0 && offset_bytes < max_bytes_);
+  const std::uint64_t at = mapped_offset() + offset_bytes;
+  const bool is_there = platform::has_data(mapped_fd(), at, kPageBytes) &&
+                        platform::allocate_blocks(mapped_fd(), at, kPageBytes) != Errc::kDiskFull;
+  return is_there || is_cut(offset_bytes);
 }
 
 bool Home::map_lines_again(std::byte *view) const noexcept {

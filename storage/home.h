@@ -50,6 +50,8 @@ class Home {
   // its own, also where it is as accessible as what precedes it.
   [[nodiscard]] Errc map_view(std::uintptr_t address, bool accessible, std::byte **view,
                               std::uint64_t tail_at = kNoTail) noexcept;
+  // REQUIRES: a view of this home stands there, whatever mapping has taken its place.
+  void unmap_view(std::byte *view) const noexcept;
   // Makes a view's tail inaccessible, which begins at `tail_at` now. Where it began at or before
   // that (at map_view(), or here) this takes no area more. False: it is as it was. REQUIRES: all of
   // the view is as accessible. Async-signal-safe.
@@ -72,10 +74,17 @@ class Home {
   // The same anew where one stands at `view`.
   [[nodiscard]] bool map_lines_again(std::byte *view) const noexcept;
 
-  // Does a load from a hole of home take a block? Has anything ever been stored there?
-  // Async-signal-safe.
+  // Does a load from a hole of home take a block? Async-signal-safe.
   [[nodiscard]] bool loads_take_blocks() const noexcept { return loads_take_blocks_; }
+  // Can this page of home be loaded from, now and later, whatever room there is? False: nothing was
+  // ever stored there, so it reads as zeros. Takes no block. Async-signal-safe.
+  [[nodiscard]] bool is_loadable(std::uint64_t offset_bytes) const noexcept {
+    return !loads_take_blocks_ || keep_block(offset_bytes);
+  }
+  // May anything in the range ever have been stored? Async-signal-safe.
   [[nodiscard]] bool has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept;
+  // Does whichever file is home end at or before this page of it? Async-signal-safe.
+  [[nodiscard]] bool is_cut(std::uint64_t offset_bytes) const noexcept;
   [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr; }
   // Of the data file; of the separate home, -1: there is none.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
@@ -89,6 +98,7 @@ class Home {
   void advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes,
                    std::uint64_t tail_at) const noexcept;
   [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
+  [[nodiscard]] bool keep_block(std::uint64_t offset_bytes) const noexcept;
   // Whichever file is home, and where in it.
   [[nodiscard]] int mapped_fd() const noexcept { return home_fd_ ? home_fd_.get() : fd_.get(); }
   [[nodiscard]] std::uint64_t mapped_offset() const noexcept {
@@ -97,6 +107,9 @@ class Home {
   // mmap of the whole reserve of whichever file is home.
   [[nodiscard]] void *map_here(void *address, int protection, int flags, int key) const noexcept;
   [[nodiscard]] Errc map() noexcept;
+  void unmap() noexcept;
+  // For the message about what the file lacks.
+  void note(const std::byte *begin) const noexcept;
 
   std::string path_;  // of the data file
   platform::FileDescriptor fd_;

@@ -53,7 +53,7 @@ enum class Errc : int {
   kNotAHeap = 33,             // heap function on a segment without heap layout
   kBadFree = 34,              // pointer was not allocated here, or was freed before
   kSegmentMismatch = 35,      // segment exists with another size, offset, layout or address
-  kFileShrunk = 36,           // a data file is shorter than its segment
+  kFileShrunk = 36,           // a data file is, or was meanwhile, shorter than its segment
   kRootMismatch = 37,         // root exists with another size; types are not compared
   kOutOfMemory = 38,          // the operating system refused memory or address space
   kReadOnly = 39,             // the file system is mounted read-only

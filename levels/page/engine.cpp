@@ -26,7 +26,7 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
       turn_(memory, slot, lock_),
       views_(memory, tracking_, lists_),
       blocks_(memory, views_, lists_),
-      stand_ins_(memory, lock_, tree_, views_, lists_, keeping_, snapshot_, instance_),
+      stand_ins_(memory, tracking_, lock_, tree_, views_, lists_, keeping_, snapshot_, instance_),
       touches_(memory, tracking_, views_, lists_, keeping_, instance_),
       snapshot_(memory, tracking_, tree_, views_, lists_, touches_, instance_, detection),
       accesses_(memory, slot, lock_, access_table_, snapshot_, instance_, detection),

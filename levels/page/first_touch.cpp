@@ -11,6 +11,7 @@
 #include "levels/page/engine_thread.h"
 #include "observe/steps.h"
 #include "platform/failure.h"
+#include "platform/file_mappings.h"
 #include "platform/protection_keys.h"
 
 namespace tmh::page {
@@ -33,6 +34,8 @@ platform::FaultAnswer FirstTouch::on_fault(void *context, const platform::Fault 
     return platform::FaultAnswer::kForeign;
   }
   if (engine_thread.running != &instance) {
+    if (fault.has_no_block && self.report_missing(view, fault))
+      return platform::FaultAnswer::kForeign;
     report_stray(view, fault, StrayCause::kOutside);
     return platform::FaultAnswer::kForeign;
   }
@@ -56,8 +59,16 @@ bool FirstTouch::answer(View &view, const platform::Fault &fault) noexcept {
   const PageId page = page_id(view.segment, PageIndex{index});
   const bool is_open =
       fault.has_no_block ? stand_ins_.touch_hole(view, page) : touch(view, page, fault.is_write);
-  if (!is_open && fault.has_no_block) report_stray(view, fault, StrayCause::kBehindEnd);
+  if (!is_open && fault.has_no_block && !report_missing(view, fault))
+    report_stray(view, fault, StrayCause::kBehindEnd);
   return is_open;
+}
+
+// False: behind the segment's end, which is no fault of its file.
+bool FirstTouch::report_missing(const View &view, const platform::Fault &fault) const noexcept {
+  const std::uint64_t offset = fault.address - reinterpret_cast<std::uintptr_t>(view.base);
+  return offset < memory_.segment_size(view.segment).load(std::memory_order_acquire) &&
+         platform::report_missing(fault.address, fault.is_write);
 }
 
 void FirstTouch::report_stray(const View &view, const platform::Fault &fault,

@@ -52,6 +52,9 @@ class FirstTouch {
 
  private:
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
+  // The file of the view lacks something where the program may touch it, and a sentence says what.
+  // Else false.
+  [[nodiscard]] bool report_missing(const View &view, const platform::Fault &fault) const noexcept;
   static void report_stray(const View &view, const platform::Fault &fault,
                            platform::StrayCause cause) noexcept;
   [[nodiscard]] bool answer(View &view, const platform::Fault &fault) noexcept;

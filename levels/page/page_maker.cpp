@@ -54,9 +54,7 @@ void PageMaker::read_snapshot(const DomainLock::Held &held, PageId page, std::by
 void PageMaker::install(PageId page, std::uint32_t twin) noexcept {
   TMH_ASSERT(views_.local(page).twin == 0);
   std::byte *to = views_.address_of(page);
-  const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
-  if (twin != 0 && home.loads_take_blocks() &&
-      !home.has_data(storage::page_offset(page), kPageBytes)) {
+  if (twin != 0 && !is_home_loadable(memory_, page)) {
     // Copying the page would load it first.
     if (const Errc why = memory_.segment(storage::segment_number(page))
                              .home.allocate_blocks(storage::page_offset(page), kPageBytes);

@@ -98,8 +98,9 @@ bool PageOpener::open_block(View &view, PageId page) noexcept {
   if (is_tail_open)
     // No touch of what the segment grows by is seen then.
     instance_.has_read_everything = true;
-  if (instance_.is_query) stand_ins_.protect();
   const PageId first_page = page_id(view.segment, PageIndex{first});
+  if (instance_.is_query)
+    stand_ins_.protect(first_page, is_whole ? view.bytes / kPageBytes : count);
   accesses_.add(first_page, count, true);  // stores inside the block will not be seen one by one
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});

@@ -11,22 +11,29 @@
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
+#include "platform/page_tables.h"
+#include "platform/try.h"
 
 namespace tmh::page {
 
 namespace {
 // Disk blocks come in so many pages.
 constexpr std::uint64_t kSmallBlockPages = 16;
+
+// What a page reads that has no block and gets none.
+alignas(kPageBytes) constexpr std::byte kZeros[kPageBytes]{};
 }  // namespace
 
 using observe::Step;
 using observe::step;
 using storage::Count;
 
-std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
+const std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
   TMH_ASSERT(views_.is_mapped(page));
+  if (l.twin != 0) return lists_.twins.data(l.twin);
   // Without a twin it is home, which cannot have changed since under our pin: see make_twin().
-  return l.twin != 0 ? lists_.twins.data(l.twin) : memory_.home(page);
+  return (l.lists & kHasBlocks) != 0 || is_home_loadable(memory_, page) ? memory_.home(page)
+                                                                        : kZeros;
 }
 
 // A large instance's take megabytes of the heap, which may be used up.
@@ -44,6 +51,10 @@ void PageSets::compare_all() {
     TMH_ASSERT((l.lists & kInPrivate) != 0);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
     if (l.twin == 0 && tree_.may_have_version(page)) make_twin(page, &l);
+    // What a commit would ask for anyway; it saves asking for home of each page.
+    if (l.twin == 0 && (l.lists & kHasBlocks) == 0 && !instance_.is_query && !instance_.is_failed &&
+        memory_.segment(storage::segment_number(page)).home.loads_take_blocks())
+      (void)allocate_around(page, kSmallBlockPages);
     const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
     if (lines != 0) {
       writes_.push_back(Write{page, lines, 0});
@@ -103,13 +114,44 @@ void PageSets::add_promotions() {
   }
 }
 
+// Where a file is cut, the kernel drops copies, too: a page without one has not been stored to.
 std::uintptr_t PageSets::first_written() const noexcept {
   TMH_ASSERT(!writes_.empty());
-  const Write &write = writes_.front();
-  const std::byte *now = views_.address_of(write.page);
-  const std::byte *clean = clean_copy(write.page);
-  const std::byte *at = std::mismatch(now, now + kPageBytes, clean).first;
-  return reinterpret_cast<std::uintptr_t>(at);
+  platform::PageMap page_map;
+  const bool is_told = page_map.open() == Errc::kOk;
+  for (const Write &write : writes_) {
+    const std::byte *now = views_.address_of(write.page);
+    platform::PageKind kind{};
+    if (is_told && page_map.read(reinterpret_cast<std::uintptr_t>(now), 1, &kind) &&
+        kind != platform::PageKind::kPrivate)
+      continue;
+    const std::byte *at = std::mismatch(now, now + kPageBytes, clean_copy(write.page)).first;
+    return reinterpret_cast<std::uintptr_t>(at);
+  }
+  return 0;
+}
+
+// In a block of so many pages, where there is room for it.
+Errc PageSets::allocate_around(PageId page, std::uint64_t block) noexcept {
+  const std::uint32_t segment = storage::segment_number(page);
+  const auto index = static_cast<std::uint64_t>(storage::page_index(page));
+  const std::uint64_t usable =
+      memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+  if (index >= usable) return memory_.fail_behind_end(page);
+  const std::uint64_t first = index / block * block;
+  std::uint64_t count = std::min(block, usable - first);
+  TMH_ASSERT(count > 0 && index - first < count);
+  PageId first_page = storage::page_id(segment, storage::PageIndex{first});
+  Errc error = memory_.allocate_blocks(first_page, count);
+  if (error == Errc::kDiskFull) {  // the page alone may fit, or have its block already
+    first_page = page;
+    count = 1;
+    error = memory_.allocate_blocks(first_page, count);
+  }
+  if (error != Errc::kOk) return error;
+  for (std::uint64_t j = 0; j < count; ++j)
+    views_.local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
+  return Errc::kOk;
 }
 
 // Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk
@@ -127,23 +169,7 @@ Errc PageSets::allocate_blocks() noexcept {
     const bool is_dense =
         dense < writes_.size() && writes_[dense].page > writes_[i].page &&
         writes_[dense].page < storage::page_id(segment, storage::PageIndex{large_end});
-    const std::uint64_t block = is_dense ? kLargeBlockPages : kSmallBlockPages;
-    const std::uint64_t usable =
-        memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
-    if (index >= usable) return memory_.fail_behind_end(writes_[i].page);
-    const std::uint64_t first = index / block * block;
-    std::uint64_t count = std::min(block, usable - first);
-    TMH_ASSERT(count > 0 && index - first < count);
-    PageId first_page = storage::page_id(segment, storage::PageIndex{first});
-    Errc error = memory_.allocate_blocks(first_page, count);
-    if (error == Errc::kDiskFull) {  // the page alone may fit, or have its block already
-      first_page = writes_[i].page;
-      count = 1;
-      error = memory_.allocate_blocks(first_page, count);
-    }
-    if (error != Errc::kOk) return error;
-    for (std::uint64_t j = 0; j < count; ++j)
-      views_.local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
+    TMH_TRY(allocate_around(writes_[i].page, is_dense ? kLargeBlockPages : kSmallBlockPages));
   }
   return Errc::kOk;
 }

@@ -52,7 +52,7 @@ class PageSets {
   // Address of the first byte that differs. REQUIRES: there are writes.
   [[nodiscard]] std::uintptr_t first_written() const noexcept;
   // The page's content as the instance found it.
-  [[nodiscard]] std::byte *clean_copy(PageId page) const noexcept {
+  [[nodiscard]] const std::byte *clean_copy(PageId page) const noexcept {
     return clean_copy(page, views_.local(page));
   }
   // Disk blocks for the home and metadata of every page in writes(). kDiskFull, kIo, kNotMapped.
@@ -82,7 +82,8 @@ class PageSets {
   }
   void copy_ahead() noexcept;
   void make_twin(PageId page, LocalPage *local) noexcept;
-  [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
+  [[nodiscard]] Errc allocate_around(PageId page, std::uint64_t block) noexcept;
+  [[nodiscard]] const std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
 
   SharedFiles &memory_;
   DomainLock &lock_;

@@ -104,11 +104,10 @@ Errc SharedState::reserve_links() const noexcept {
 }
 
 void SharedState::read_home(PageId page, std::byte *to) const noexcept {
-  const storage::Home &home = segments_[storage::segment_number(page)].home;
-  if (home.loads_take_blocks() && !home.has_data(storage::page_offset(page), kPageBytes))
-    std::memset(to, 0, kPageBytes);
+  if (is_home_loadable(*this, page))
+    copy_lines_of_home(to, home(page), ~LineMask{0});
   else
-    copy_lines_of_home(to, home.base() + storage::page_offset(page), ~LineMask{0});
+    std::memset(to, 0, kPageBytes);
 }
 
 Errc SharedState::fail_behind_end(PageId page) const noexcept {

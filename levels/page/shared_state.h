@@ -211,4 +211,10 @@ class SharedState {
   bool separate_homes_ = false;
 };
 
+// False: home of the page is a hole, and a load from it might find no block: it is zeros. A page
+// that an instance has changed needs no question.
+[[nodiscard]] inline bool is_home_loadable(const SharedState &memory, PageId page) noexcept {
+  return memory.segment(storage::segment_number(page)).home.is_loadable(storage::page_offset(page));
+}
+
 }  // namespace tmh::page

@@ -11,6 +11,7 @@
 #include "observe/probes.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
+#include "platform/failure.h"
 #include "platform/fault_handler.h"
 #include "platform/process.h"
 #include "platform/try.h"
@@ -232,11 +233,27 @@ Outcome Transaction::end(bool will_wait) noexcept {
   return outcome;
 }
 
+namespace {
+// What the page held in this process is gone.
+[[gnu::noinline]] Errc fail_changed(const SharedState &memory, PageId page) noexcept {
+  const char *const name = memory.control().segments[storage::segment_number(page)].name;
+  return platform::fail(Errc::kFileShrunk, std::string(name) +
+                                               ": its file was cut and made long again while this "
+                                               "process has it open, and byte " +
+                                               std::to_string(storage::page_offset(page)) +
+                                               " has changed by that");
+}
+}  // namespace
+
 inline Outcome Transaction::end_query() noexcept {
   TMH_ASSERT(instance_.is_query);
-  if (instance_.query_wrote == 0 && !sets_.writes().empty())
-    instance_.query_wrote = sets_.first_written();
   Outcome outcome;
+  if (instance_.query_wrote == 0 && !sets_.writes().empty() &&
+      (instance_.query_wrote = sets_.first_written()) == 0) {
+    outcome.cause = AbortCause::kNoSpace;
+    outcome.error = fail_changed(memory_, sets_.writes().front().page);
+    return outcome;
+  }
   outcome.query_wrote = instance_.query_wrote;
   outcome.durable_at = snapshot_.at();
   outcome.durable_line = snapshot_.line();

@@ -72,7 +72,7 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
     error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes,
                                           faults.function, &view, view.name.c_str());
   if (error != Errc::kOk) {
-    munmap(base, view.bytes);
+    memory_.segment(segment).home.unmap_view(base);
     view.pages_memory.release();
     return error;
   }
@@ -91,7 +91,7 @@ void Views::remove(std::uint32_t segment) noexcept {
   lose_all(segment);
   last_bytes_ = 0;
   platform::withdraw_fault_range(reinterpret_cast<std::uintptr_t>(view.base));
-  munmap(view.base, view.bytes);
+  memory_.segment(segment).home.unmap_view(view.base);
   view.base = nullptr;
   view.pages = nullptr;
   view.pages_memory.release();

@@ -7,8 +7,6 @@
 //             process, and the domain closes, opens and holds what was committed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -31,20 +29,19 @@
 #include "tests/support/code_of.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/shared.h"
+#include "tests/support/small_device.h"
 #include "tests/support/stray.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
 namespace {
 
-constexpr int kMayNotMount = 77;
 constexpr std::uint64_t kPages = 1024;
 // Instances go to every 37th in turn: 600 to 600 pages. More than the 512 of one page table.
 constexpr std::uint64_t kBookPages = 640;
 constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 using Word = field<std::uint64_t>;
 
-enum class Device { kTmpfs, kExt4 };
 struct Way {
   const char *name;
   Levels levels;
@@ -66,16 +63,7 @@ const Way kWays[] = {
     {"HybridRtm", Levels::kHybrid, LineChoice::kRtm, Tracking::kAuto, Detection::kLazy, "adaptive"},
 };
 
-bool mount_device(Device device, const std::string &image, const std::string &folder) {
-  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
-    return false;
-  if (device == Device::kTmpfs) return mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64m") == 0;
-  write_file(image, "");
-  if (truncate(image.c_str(), 96 << 20) != 0) return false;
-  const std::string quiet = " >/dev/null 2>&1";
-  return std::system(("mkfs.ext4 -q -m 0 -b 4096 " + image + quiet).c_str()) == 0 &&
-         std::system(("mount -o loop " + image + " " + folder + quiet).c_str()) == 0;
-}
+constexpr std::uint64_t device_mib(Device device) { return device == Device::kTmpfs ? 64 : 96; }
 
 // Everything but so many KiB is taken, byte by byte where blocks are too coarse a promise.
 class Filler {
@@ -227,7 +215,7 @@ TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
     // It has no holes any more once they have been read.
     if (now.reads_first && device == Device::kTmpfs) continue;
     const ChildEnd end = run_in_child("writer", [&] {
-      if (!mount_device(device, image, place)) _exit(kMayNotMount);
+      if (!mount_device(device, device_mib(device), image, place)) _exit(kMayNotMount);
       fill_up(place, options(), now);
     });
     if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount, and mkfs.ext4";
@@ -459,7 +447,7 @@ class FullDeviceCaseTest : public testing::TestWithParam<Device> {
     const std::string place = folder / "device", image = folder / "image";
     ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
     const ChildEnd end = run_in_child("worker", [&] {
-      if (!mount_device(GetParam(), image, place)) _exit(kMayNotMount);
+      if (!mount_device(GetParam(), device_mib(GetParam()), image, place)) _exit(kMayNotMount);
       work(place);
     });
     if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount, and mkfs.ext4";

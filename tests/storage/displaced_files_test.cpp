@@ -37,10 +37,10 @@ struct Mode {
   Durability durability;
   Levels levels;
 };
-constexpr Mode kModes[] = {{"Volatile", Durability::kNone, Levels::kPage},
+constexpr Mode kModes[] = {{"Strict", Durability::kStrict, Levels::kPage},
+                           {"Volatile", Durability::kNone, Levels::kPage},
                            {"Hybrid", Durability::kNone, Levels::kHybrid},
                            {"Buffered", Durability::kBuffered, Levels::kPage},
-                           {"Strict", Durability::kStrict, Levels::kPage},
                            {"StrictHybrid", Durability::kStrict, Levels::kHybrid}};
 enum class Act : std::uint8_t { kRemoved, kCopied, kOlder, kCut, kFolder };
 constexpr const char *kActs[] = {"removed", "copy", "older copy", "cut", "folder"};
