@@ -14,9 +14,11 @@ namespace tmh::hierarchy {
 enum class AttemptState : std::uint8_t {
   // on software lines, within the capacity model
   kTryLines,
+  // the same, and no other instance commits meanwhile: the instance has failed beside others
+  kTryLinesFirst,
   // on software lines without the capacity model, which the instance exceeds
   kTryLinesUnlimited,
-  // the same, and no other instance commits meanwhile
+  // both: without the model, and no other instance commits meanwhile
   kTryLinesAlone,
   // in RTM
   kTryHardware,
@@ -32,12 +34,14 @@ enum class AttemptState : std::uint8_t {
   // in an outer instance, at whatever level that runs
   kSubsumed,
 };
-inline constexpr std::uint32_t kAttemptStateCount = 10;
+inline constexpr std::uint32_t kAttemptStateCount = 11;
 
 // What has kept an attempt from committing, as far as the next one differs by it.
 enum class Failed : std::uint8_t {
   // Other instances were in the way, and the policy stays at this level.
   kByOthers,
+  // They were in the way too often, and the policy lets it go first at this level.
+  kByOthersTooOften,
   // The instance exceeds the capacity model, and its site runs it without the model.
   kOverModel,
   // The same, where other instances have lately made that fail.
@@ -51,13 +55,14 @@ enum class Failed : std::uint8_t {
   // The body does what only the process's views can.
   kInThreadView,
 };
-inline constexpr std::uint32_t kFailedCount = 7;
+inline constexpr std::uint32_t kFailedCount = 8;
 
 enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
 
 [[nodiscard]] constexpr AttemptLevel level_of(AttemptState state) noexcept {
   switch (state) {
     case AttemptState::kTryLines:
+    case AttemptState::kTryLinesFirst:
     case AttemptState::kTryLinesUnlimited:
     case AttemptState::kTryLinesAlone:
       return AttemptLevel::kLines;
@@ -80,6 +85,9 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
 [[nodiscard]] constexpr bool is_unlimited(AttemptState state) noexcept {
   return state == AttemptState::kTryLinesUnlimited || state == AttemptState::kTryLinesAlone;
 }
+[[nodiscard]] constexpr bool is_first(AttemptState state) noexcept {
+  return state == AttemptState::kTryLinesFirst || state == AttemptState::kTryLinesAlone;
+}
 [[nodiscard]] constexpr bool is_guest(AttemptState state) noexcept {
   return state == AttemptState::kTryPagesAsGuest || state == AttemptState::kTryProcessViewsAsGuest;
 }
@@ -89,10 +97,16 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
   switch (failed) {
     case Failed::kByOthers:
       return state == AttemptState::kTryLinesUnlimited ? AttemptState::kTryLinesAlone : state;
+    case Failed::kByOthersTooOften:
+      if (state == AttemptState::kTryLines) return AttemptState::kTryLinesFirst;
+      return state == AttemptState::kTryLinesUnlimited ? AttemptState::kTryLinesAlone : state;
     case Failed::kOverModel:
+      if (state == AttemptState::kTryLinesFirst) return AttemptState::kTryLinesAlone;
       return state == AttemptState::kTryLines ? AttemptState::kTryLinesUnlimited : state;
     case Failed::kOverModelAmongOthers:
-      return state == AttemptState::kTryLines ? AttemptState::kTryLinesAlone : state;
+      return state == AttemptState::kTryLines || state == AttemptState::kTryLinesFirst
+                 ? AttemptState::kTryLinesAlone
+                 : state;
     case Failed::kAtThisLevel:
       return is_at_level_1(state) ? AttemptState::kTryPages : state;
     case Failed::kAtGate:

@@ -14,10 +14,12 @@ namespace tmh::hierarchy {
 // What one failed attempt at level 1 left to know. Never inferred from missing status bits: status
 // 0 is legal.
 struct FailedAttempt {
-  bool over_capacity = false;  // it will not fit the next time either
-  bool needs_pages = false;    // it did what level 1 cannot do (allocation, plain code)
-  bool refused = false;        // level 2 did not give a page back in time
-  std::uint32_t attempts = 0;  // of this instance, this one included
+  bool over_capacity = false;        // it will not fit the next time either
+  bool needs_pages = false;          // it did what level 1 cannot do (allocation, plain code)
+  bool refused = false;              // level 2 did not give a page back in time
+  bool may_go_first = false;         // level 1 can have the others wait for it
+  std::uint32_t attempts = 0;        // of this instance, this one included
+  std::uint32_t attempts_first = 0;  // of these, while the others waited
   // Since its first attempt began. Of a policy that does not ask for time alone: since that failed,
   // where it was not timed (latency_sampler.h).
   std::uint64_t wasted_ns = 0;
@@ -29,8 +31,12 @@ struct FailedAttempt {
          escalation.kind == EscalationKind::kAdaptivePages;
 }
 
-enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
+enum class NextStep : std::uint8_t { kRetry, kGoFirst, kEscalate, kGiveUp };
 
+// The adaptive policies: that others were in the way is no reason to leave level 1 while it can
+// have them wait. Level 2 is not rid of them either; all that use the same pages have to follow, and
+// in a durable domain none is back before the log is written. Nor does the time tell: where more
+// threads run than processors do, most of it is that of others.
 [[nodiscard]] constexpr NextStep next(const Escalation &escalation,
                                       const FailedAttempt &failed) noexcept {
   const bool cannot = failed.over_capacity || failed.needs_pages;
@@ -51,8 +57,10 @@ enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
       return cannot || failed.refused || long_enough ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAdaptive:
     case EscalationKind::kAdaptivePages:
-      return cannot || failed.refused || many || long_enough ? NextStep::kEscalate
-                                                             : NextStep::kRetry;
+      if (cannot || failed.refused) return NextStep::kEscalate;
+      if (!failed.may_go_first) return many || long_enough ? NextStep::kEscalate : NextStep::kRetry;
+      if (failed.attempts_first >= escalation.attempts) return NextStep::kEscalate;
+      return many || long_enough ? NextStep::kGoFirst : NextStep::kRetry;
   }
   return NextStep::kEscalate;
 }

@@ -133,6 +133,8 @@ void LineAttempts::failed(SiteInstance &instance) {
       (cause == AbortCause::kCrossLevel && !may_fit_later))
     undone.refusal = Refusal::kByPages;
   undone.others_progressed = cause == AbortCause::kValidation;
+  undone.met_lock = cause == AbortCause::kConflictSelf;
+  undone.met_pages = cause == AbortCause::kCrossLevel;
   (void)instance.goes_on_at_level_1(undone);
   instance.leave_lines();
 }

@@ -83,7 +83,11 @@ void SiteInstance::start_timing() noexcept {
 bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   TMH_ASSERT(is_at_level_1(state_));
   const bool refused = undone.refusal != Refusal::kNone;
-  FailedAttempt failed{undone.over_capacity, undone.needs_pages, refused, ++attempts_};
+  if (is_first(state_) && !undone.met_lock) ++attempts_first_;
+  FailedAttempt failed{undone.over_capacity, undone.needs_pages, refused};
+  failed.may_go_first = level() == AttemptLevel::kLines && !is_query() && !undone.met_pages;
+  failed.attempts = ++attempts_;
+  failed.attempts_first = attempts_first_;
   const bool counts_early = observe::is_planted(observe::Planted::kEscalationEarly);
   if (counts_early && attempts_ == 1)
     context_of(level()).add(counts_of_escalation(undone).of_domain, 1);
@@ -109,12 +113,15 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
       this->failed(Failed::kByOthers);
       back_off(domain().runners().policy(), attempts_, undone.others_progressed);
       return true;
+    case NextStep::kGoFirst:
+      this->failed(Failed::kByOthersTooOften);
+      return true;
     case NextStep::kGiveUp:
       give_up(undone);
     case NextStep::kEscalate:
       break;
   }
-  if (undone.over_capacity && state_ == State::kTryLines && site_.runs_unlimited(kind(), body())) {
+  if (undone.over_capacity && !is_unlimited(state_) && site_.runs_unlimited(kind(), body())) {
     if (const Failed beyond = choose_beyond_model(); beyond != Failed::kAtThisLevel) {
       this->failed(beyond);
       learn_escalation(true, Refusal::kNone);
