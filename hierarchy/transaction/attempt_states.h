@@ -26,7 +26,8 @@ enum class AttemptState : std::uint8_t {
   kFindPages,
   // at level 2, on the thread's own views where the site wants them
   kTryPages,
-  // the same, because the gate of RTM is shut: such an instance is no reason for others to go up
+  // the same, because level 2 has refused a page or shut the gate of RTM: such an instance is no
+  // reason for others to stay there
   kTryPagesAsGuest,
   // at level 2, on the process's views: the thread's own have turned out not to do
   kTryProcessViews,
@@ -48,8 +49,8 @@ enum class Failed : std::uint8_t {
   kOverModelAmongOthers,
   // The policy goes one level up.
   kAtThisLevel,
-  // The gate of RTM stays shut.
-  kAtGate,
+  // Level 2 does not give a page back, or the gate of RTM stays shut.
+  kRefused,
   // RTM names no reason, or retry() is to sleep: level 2 finds out.
   kWithoutReason,
   // The body does what only the process's views can.
@@ -109,7 +110,7 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
                  : state;
     case Failed::kAtThisLevel:
       return is_at_level_1(state) ? AttemptState::kTryPages : state;
-    case Failed::kAtGate:
+    case Failed::kRefused:
       return is_at_level_1(state) ? AttemptState::kTryPagesAsGuest : state;
     case Failed::kWithoutReason:
       return state == AttemptState::kTryHardware ? AttemptState::kFindPages : state;

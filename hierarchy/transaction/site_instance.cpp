@@ -50,13 +50,14 @@ void SiteInstance::choose_by_learning() noexcept {
   if (is_query() ? hierarchy::query_begins_at_pages(escalation, &learned.own)
                  : hierarchy::begins_at_pages(escalation, &learned.own))
     state_ = State::kTryPages;
-  else if (learned.gate.page_runs != 0 &&
-           hierarchy::begins_as_guest(escalation, &learned.gate,
-                                      domain().lines()->hardware()->any_host()))
+  else if (learned.refused.page_runs != 0 &&
+           hierarchy::begins_as_guest(escalation, &learned.refused,
+                                      domain().lines()->any_host_runs()))
     state_ = State::kTryPagesAsGuest;
   if (is_at_level_1(state_)) return;
   site_.learn(kind(), learned);
-  if (!site_.runs_unlimited(kind(), body()) || !site_.beyond().is_expected()) return;
+  if (is_guest(state_) || !site_.runs_unlimited(kind(), body()) || !site_.beyond().is_expected())
+    return;
   if (const Failed will = choose_beyond_model(); will != Failed::kAtThisLevel)
     state_ = next(first_state(), will);
 }
@@ -175,11 +176,11 @@ void SiteInstance::go_up(const Undone &undone) noexcept {
   if (!observe::is_planted(observe::Planted::kEscalationEarly))
     context_of(level()).add(counts.of_domain, 1);
   const bool was_unlimited = is_unlimited(state_);
-  if (was_unlimited) site_.beyond().escalated();
-  // What the gate has refused is no evidence about the site.
-  const bool is_at_gate =
-      undone.refusal == Refusal::kAtGate || undone.refusal == Refusal::kAtGateByHosts;
-  failed(is_at_gate ? Failed::kAtGate : Failed::kAtThisLevel);
+  // What level 2 has refused is no evidence about the site. A query is refused at once, so what it
+  // meets is: it would lose an attempt each time.
+  const bool is_refused = undone.refusal != Refusal::kNone && !is_query();
+  if (was_unlimited && !is_refused) site_.beyond().escalated();
+  failed(is_refused ? Failed::kRefused : Failed::kAtThisLevel);
   learn_escalation(undone.over_capacity || (was_unlimited && !undone.needs_pages), undone.refusal);
 }
 
@@ -188,8 +189,8 @@ void SiteInstance::learn_escalation(bool over_capacity, Refusal refusal) noexcep
   hierarchy::Learned learned = site_.learned(kind());
   if (!is_guest(state_))
     learned.own = hierarchy::after_escalation(learned.own);
-  else if (refusal == Refusal::kAtGateByHosts)
-    learned.gate = hierarchy::after_escalation(learned.gate);
+  else if (refusal == Refusal::kByHosts)
+    learned.refused = hierarchy::after_escalation(learned.refused);
   site_.learn(kind(), learned);
   if (site_.runs_unlimited(kind(), body())) site_.beyond().escalated_from_model(over_capacity);
 }

@@ -17,15 +17,9 @@
 
 namespace tmh::detail {
 
-// Level 2 has not let an attempt at level 1 go on.
-enum class Refusal : std::uint8_t {
-  kNone,
-  // It did not give a page back in time.
-  kByPages,
-  // The gate of RTM stayed shut: because of guests alone, or of an instance that is none.
-  kAtGate,
-  kAtGateByHosts,
-};
+// Level 2 has not let an attempt at level 1 go on: it did not give a page back in time, or the gate
+// of RTM stayed shut. Because of guests alone, or of an instance that is none?
+enum class Refusal : std::uint8_t { kNone, kByGuests, kByHosts };
 
 // What an attempt at level 1 left to know when it was undone.
 struct Undone {

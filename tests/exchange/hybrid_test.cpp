@@ -492,18 +492,18 @@ TEST(EscalationTest, GuestsStayWhileHostsRunAndAreBackSoonAfter) {
   Escalation adaptive;
   adaptive.kind = EscalationKind::kAdaptive;
   for (std::uint16_t runs = 0; runs <= SiteState::kPageRunsMax; ++runs) {
-    SiteState gate{runs, runs};
+    SiteState refused{runs, runs};
     for (std::uint16_t left = runs; left > 0; --left)
-      EXPECT_TRUE(begins_as_guest(adaptive, &gate, true));
-    EXPECT_FALSE(begins_as_guest(adaptive, &gate, true)) << runs;
-    gate = {runs, runs};
+      EXPECT_TRUE(begins_as_guest(adaptive, &refused, true));
+    EXPECT_FALSE(begins_as_guest(adaptive, &refused, true)) << runs;
+    refused = {runs, runs};
     int guests = 0;
-    while (begins_as_guest(adaptive, &gate, false)) ++guests;
+    while (begins_as_guest(adaptive, &refused, false)) ++guests;
     EXPECT_LE(guests, 9) << runs;
     Escalation other;
     other.kind = EscalationKind::kOnCapacity;
-    gate = {runs, runs};
-    EXPECT_FALSE(begins_as_guest(other, &gate, true)) << "only the adaptive policy learns";
+    refused = {runs, runs};
+    EXPECT_FALSE(begins_as_guest(other, &refused, true)) << "only the adaptive policy learns";
   }
 }
 

@@ -34,8 +34,8 @@ constexpr AttemptState kSubsumed = AttemptState::kSubsumed;
 struct Row {
   AttemptState state;
   AttemptLevel level;
-  // By Failed, in its order: by others, by others too often, over the model, over the model among others, at this level,
-  // at the gate, without reason, in a thread's view.
+  // By Failed, in its order: by others, by others too often, over the model, over the model among
+  // others, at this level, refused, without reason, in a thread's view.
   std::array<AttemptState, kFailedCount> next;
 };
 constexpr std::array<Row, kAttemptStateCount> kTable{{
