@@ -65,7 +65,7 @@ struct Options {
   std::vector<unsigned> processes = {1, 2};
   std::vector<std::uint64_t> segment_pages = {1 << 10, 1 << 16, 1 << 20};
   std::uint64_t recalls = kRecallsMax;
-  std::string only;
+  std::string only, durability;
 };
 
 struct Samples {
@@ -105,7 +105,8 @@ class HierarchyBench {
       for (const unsigned processes : kCrossingProcesses) crossings(processes, &report);
     if (options_.only.empty() || options_.only == "crowds")
       for (const Durability durability : kDurabilities)
-        for (const unsigned processes : kCrowds) crowds(durability, processes, &report);
+        if (options_.durability.empty() || options_.durability == to_string(durability))
+          for (const unsigned processes : kCrowds) crowds(durability, processes, &report);
     if (options_.only.empty() || options_.only == "costs") cross_level(&report);
     report.write(options_.common.csv, options_.common.json);
     return 0;
@@ -467,6 +468,8 @@ int main(int argc, char **argv) {
   app.add_option("--ms", options.run_ms, "length of a measurement").capture_default_str();
   app.add_option("--only", options.only, "mixes, crossings, crowds or costs")
       .check_one_of({"mixes", "crossings", "crowds", "costs"});
+  app.add_option("--durability", options.durability, "of crowds: none, buffered or strict alone")
+      .check_one_of({"none", "buffered", "strict"});
   app.add_option("--huge-pages", options.huge_pages, "pages of a huge instance, at most 2048")
       .check_range(1, 2048)
       .capture_default_str();
