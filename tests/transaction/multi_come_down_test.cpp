@@ -135,8 +135,8 @@ TEST_P(ComeDownTest, AllAreBackTogether) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Durabilities, ComeDownTest,
-                         testing::Values(Durability::kBuffered, Durability::kStrict,
-                                         Durability::kNone),
+                         testing::Values(Durability::kNone, Durability::kBuffered,
+                                         Durability::kStrict),
                          [](const auto &of) { return std::string(to_string(of.param)); });
 
 }  // namespace
