@@ -16,6 +16,7 @@
 // Source:  thesis, section 6.2 (the hybrid, proposed and not built).
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -203,23 +204,29 @@ class HierarchyBench {
     table.print();
   }
 
-  // All policies in each round, in rotating order; the ratio is taken within a round.
+  // All policies in each round; the ratio is taken within a round. In random order, and nothing
+  // stays of a run: what the one before has left to write would be its successor's to wait for.
   void crowds(Durability durability, unsigned processes, Report *report) {
     std::vector<std::string> policies = {"adaptive"};
     policies.insert(policies.end(), std::begin(kFixedPolicies), std::end(kFixedPolicies));
     std::map<std::string, std::vector<double>> rates;
     std::map<std::string, CrowdedOutcome> totals;
-    for (std::size_t round = 0; round < options_.rounds; ++round)
-      for (std::size_t i = 0; i < policies.size(); ++i) {
+    Random random(options_.common.seed);
+    std::vector<std::string> order = policies;
+    for (std::size_t round = 0; round < options_.rounds; ++round) {
+      for (std::size_t i = order.size(); i > 1; --i)
+        std::swap(order[i - 1], order[random.below(i)]);
+      for (const std::string &policy : order) {
         CrowdedRun run;
         run.durability = durability;
-        run.escalation = policies[(i + round) % policies.size()];
+        run.escalation = policy;
         run.processes = processes;
         run.warm_up_ms = options_.run_ms / 5;
         run.run_ms = options_.run_ms;
         run.seed = options_.common.seed + round;
-        const CrowdedOutcome one =
-            run_crowded(run, scratch_.subfolder("crowd-" + std::to_string(runs_++)));
+        const std::string folder = scratch_.subfolder("crowd-" + std::to_string(runs_++));
+        const CrowdedOutcome one = run_crowded(run, folder);
+        std::filesystem::remove_all(folder);
         rates[run.escalation].push_back(one.commits_per_s);
         CrowdedOutcome &all = totals[run.escalation];
         all.line_commits += one.line_commits;
@@ -228,6 +235,7 @@ class HierarchyBench {
         all.recalls += one.recalls;
         all.releases += one.releases;
       }
+    }
     const char *best = kFixedPolicies[0];
     for (const char *policy : kFixedPolicies)
       if (summarize(rates[policy]).median > summarize(rates[best]).median) best = policy;
