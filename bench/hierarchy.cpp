@@ -1,25 +1,29 @@
 // bench/hierarchy.cpp -- small and huge instances over the same data: level 1 with a lock fallback,
-// level 2 alone, both levels together; the cross-level policies beside each other; and what it
-// costs when a page changes its level, and where RTM works, when a process changes its mode.
+// level 2 alone, both levels together; the cross-level policies beside each other; TPC-B by more
+// processes than processors under the escalation policies; and what it costs when a page changes
+// its level, and where RTM works, when a process changes its mode.
 // Shape:   data, instances, contestants and why the lock fallback is a fair one:
 //          bench/support/hierarchy_work.h. Three mixes: only small, only huge, 1 % huge; 1 and 2
 //          processes. A round runs every contestant on every mix for the same time, next to each
 //          other and in rotating order; ratios are taken within a round. Crossings: 2 and 4
 //          processes on few pages, one instance in ten at level 2, under each cross-level policy.
-//          Third section: bench/support/cross_level.h.
-// Checked: the sum of all words after each run; a recalled page shows its holder's commit.
+//          Crowds: bench/support/crowded.h. Costs: bench/support/cross_level.h.
+// Checked: the sum of all words after each run; the invariant of TPC-B; a recalled page shows its
+//          holder's commit.
 // Limits:  software lines have no mode to switch: instrumented code works on home, not on the view.
 //          The two mode switches (to lines, to pages) are those of RTM, and are measured where it
 //          works.
 // Source:  thesis, section 6.2 (the hybrid, proposed and not built).
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/support/cross_level.h"
+#include "bench/support/crowded.h"
 #include "bench/support/hierarchy_work.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
@@ -43,6 +47,12 @@ constexpr std::uint64_t kCrossingPages = 64, kCrossingHugePages = 4;
 constexpr unsigned kCrossingProcesses[] = {2, 4};
 constexpr Mix kCrossings = {'x', "90 % small at level 1, 10 % larger at level 2", 10, 0};
 
+constexpr Durability kDurabilities[] = {Durability::kNone, Durability::kBuffered,
+                                        Durability::kStrict};
+constexpr unsigned kCrowds[] = {1, 2, 3, 4, 8};
+constexpr const char *kFixedPolicies[] = {"on-capacity", "never", "after-n=64", "always"};
+constexpr double kWantedOfFixed = 0.9;  // adaptive, times the best fixed one
+
 constexpr double kWantedRunningUs = 20, kWantedSleepingUs = 80;
 constexpr double kWantedFlat = 1.5;  // largest median over smallest: what is left of noise here
 
@@ -56,7 +66,7 @@ struct Options {
   std::vector<unsigned> processes = {1, 2};
   std::vector<std::uint64_t> segment_pages = {1 << 10, 1 << 16, 1 << 20};
   std::uint64_t recalls = kRecallsMax;
-  std::string only;
+  std::string only, durability;
 };
 
 struct Samples {
@@ -94,6 +104,10 @@ class HierarchyBench {
     }
     if (options_.only.empty() || options_.only == "crossings")
       for (const unsigned processes : kCrossingProcesses) crossings(processes, &report);
+    if (options_.only.empty() || options_.only == "crowds")
+      for (const Durability durability : kDurabilities)
+        if (options_.durability.empty() || options_.durability == to_string(durability))
+          for (const unsigned processes : kCrowds) crowds(durability, processes, &report);
     if (options_.only.empty() || options_.only == "costs") cross_level(&report);
     report.write(options_.common.csv, options_.common.json);
     return 0;
@@ -185,6 +199,75 @@ class HierarchyBench {
         cells.push_back(std::to_string(value));
       }
       report->add("crossing", std::move(row));
+      table.add(std::move(cells));
+    }
+    table.print();
+  }
+
+  // All policies in each round; the ratio is taken within a round. In random order, and nothing
+  // stays of a run: what the one before has left to write would be its successor's to wait for.
+  void crowds(Durability durability, unsigned processes, Report *report) {
+    std::vector<std::string> policies = {"adaptive"};
+    policies.insert(policies.end(), std::begin(kFixedPolicies), std::end(kFixedPolicies));
+    std::map<std::string, std::vector<double>> rates;
+    std::map<std::string, CrowdedOutcome> totals;
+    Random random(options_.common.seed);
+    std::vector<std::string> order = policies;
+    for (std::size_t round = 0; round < options_.rounds; ++round) {
+      for (std::size_t i = order.size(); i > 1; --i)
+        std::swap(order[i - 1], order[random.below(i)]);
+      for (const std::string &policy : order) {
+        CrowdedRun run;
+        run.durability = durability;
+        run.escalation = policy;
+        run.processes = processes;
+        run.warm_up_ms = options_.run_ms / 5;
+        run.run_ms = options_.run_ms;
+        run.seed = options_.common.seed + round;
+        const std::string folder = scratch_.subfolder("crowd-" + std::to_string(runs_++));
+        const CrowdedOutcome one = run_crowded(run, folder);
+        std::filesystem::remove_all(folder);
+        rates[run.escalation].push_back(one.commits_per_s);
+        CrowdedOutcome &all = totals[run.escalation];
+        all.line_commits += one.line_commits;
+        all.page_commits += one.page_commits;
+        all.for_attempts += one.for_attempts;
+        all.recalls += one.recalls;
+        all.releases += one.releases;
+      }
+    }
+    const char *best = kFixedPolicies[0];
+    for (const char *policy : kFixedPolicies)
+      if (summarize(rates[policy]).median > summarize(rates[best]).median) best = policy;
+    std::printf(
+        "\nTPC-B, %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of "
+        "them\n",
+        to_string(durability), processes, processes == 1 ? "" : "es", options_.rounds);
+    Table table({"policy", "commits/s", "at lines", "at pages", "escalations: attempts", "recalls",
+                 "releases", "of the best fixed", ""});
+    for (const std::string &policy : policies) {
+      const CrowdedOutcome &all = totals[policy];
+      const Summary rate = summarize(rates[policy]),
+                    ratio = summarize_ratio(rates[policy], rates[best]);
+      Json row;
+      row["durability"] = to_string(durability);
+      row["processes"] = processes;
+      row["policy"] = policy;
+      put(row, "commits_per_s", rate);
+      put(row, "of_best_fixed", ratio);
+      std::vector<std::string> cells = {policy, with_mad(rate)};
+      for (const auto &[key, value] :
+           {std::pair{"line_commits", all.line_commits},
+            std::pair{"page_commits", all.page_commits},
+            std::pair{"escalations_attempts", all.for_attempts}, std::pair{"recalls", all.recalls},
+            std::pair{"releases", all.releases}}) {
+        row[key] = value;
+        cells.push_back(std::to_string(value));
+      }
+      cells.push_back(with_mad(ratio));
+      const bool is_met = ratio.median >= kWantedOfFixed;
+      cells.emplace_back(policy != "adaptive" ? "" : is_met ? "met" : "MISSED");
+      report->add("crowd", std::move(row));
       table.add(std::move(cells));
     }
     table.print();
@@ -391,8 +474,10 @@ int main(int argc, char **argv) {
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
   app.add_option("--ms", options.run_ms, "length of a measurement").capture_default_str();
-  app.add_option("--only", options.only, "mixes, crossings or costs")
-      .check_one_of({"mixes", "crossings", "costs"});
+  app.add_option("--only", options.only, "mixes, crossings, crowds or costs")
+      .check_one_of({"mixes", "crossings", "crowds", "costs"});
+  app.add_option("--durability", options.durability, "of crowds: none, buffered or strict alone")
+      .check_one_of({"none", "buffered", "strict"});
   app.add_option("--huge-pages", options.huge_pages, "pages of a huge instance, at most 2048")
       .check_range(1, 2048)
       .capture_default_str();

@@ -69,6 +69,12 @@ class LineDomain {
   using UpperLeft = PageRequests::UpperLeft;
   [[nodiscard]] UpperLeft await_upper() noexcept { return requests_.await_upper(); }
 
+  // See PageRequests.
+  [[nodiscard]] bool any_host_runs() const noexcept { return requests_.any_host_runs(); }
+  [[nodiscard]] bool was_refused_by_hosts() const noexcept {
+    return requests_.was_refused_by_hosts();
+  }
+
   // Adds level 1's totals of the domain.
   void count_in(Counters *out) noexcept;
 

@@ -29,9 +29,6 @@ using storage::PageIndex;
 namespace {
 
 constexpr std::uint64_t kBlockPages = 512;  // one page table
-// A guest that runs that long, stopped perhaps, would otherwise cost each instance of all others
-// the whole wait.
-constexpr std::uint64_t kGuestStaysNs = 100'000'000;
 
 // The page table of `from` goes along; both stay mapped, `from` empty.
 bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept {
@@ -287,20 +284,6 @@ void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) no
         !drop_page(view, first + i))
       return;
   }
-}
-
-bool HardwareLines::any_host() const noexcept {
-  const std::uint64_t now_ns = platform::coarse_ns();
-  const std::uint32_t high = memory_.participants_high();
-  for (std::uint32_t i = 0; i < high; ++i) {
-    const storage::Participant &other = memory_.participant(i);
-    // acquire: the rest is of that pin
-    if (other.pin.load(std::memory_order_acquire) == storage::kNoPin) continue;
-    const bool is_guest = other.is_guest.load(std::memory_order_relaxed) != 0;
-    if (!is_guest || now_ns > other.begin_ns.load(std::memory_order_relaxed) + kGuestStaysNs)
-      return true;
-  }
-  return false;
 }
 
 }  // namespace tmh::hierarchy

@@ -67,8 +67,6 @@ class HardwareLines final : public line::RtmGate {
     if (observe::is_planted(observe::Planted::kGateBlind)) return false;
     return words_.pins.any(std::memory_order_relaxed);
   }
-  // One that is no guest (hierarchy::Learned), or a guest that stays? A hint.
-  [[nodiscard]] bool any_host() const noexcept;
 
   // relaxed: a transaction's loads are of one instant, its commit.
   [[nodiscard]] line::AbortCode shut_by() const noexcept override {

@@ -22,6 +22,12 @@ namespace {
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 // as the engine's: docs/design.md 8 allows a second
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;
+// A guest that runs for so long counts as a host: a stopped one would cost every instance the whole
+// wait.
+constexpr std::uint64_t kGuestStaysNs = 100'000'000;
+// Durable domains: an asker has the log written so often. A page that guests have used is free
+// after two: while the asker waits for the first one, they come to wait, too.
+constexpr int kFlushesMax = 4;
 }  // namespace
 
 // Looking whether participants live costs 20 us each: once in a wait, when it has used its budget.
@@ -81,16 +87,19 @@ class PageRequests::Wait {
 //          escalates.
 ReleaseAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
   const bool may_wait = insists != Insists::kNo;
+  const std::uint64_t began_ns = platform::coarse_ns();
+  const int flushes_max = log_ == nullptr ? 0 : insists == Insists::kLong ? kFlushesMax : 1;
   Wait wait(cross_, insists);
-  for (bool look_for_dead = false, is_flushed = false;;) {
+  int flushes = 0;
+  for (bool look_for_dead = false;;) {
     Directory::User used_by;
     const Release answer =
         try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
     if (answer == Release::kReleased) return ReleaseAnswer::kGranted;
     if (!may_wait) return ReleaseAnswer::kRefused;
     // Versions stay until they are durable, and no writer may be about to write the log.
-    if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {
-      is_flushed = true;
+    if (answer == Release::kVersions && flushes < flushes_max) {
+      ++flushes;
       (void)log_->flush(memory_.state().clock.load(std::memory_order_acquire));
       continue;
     }
@@ -99,16 +108,34 @@ ReleaseAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
       look_for_dead = true;
       continue;
     }
-    if (look_for_dead) return ReleaseAnswer::kRefused;
+    if (look_for_dead) {
+      hosts_refused_.store(any_host(began_ns), std::memory_order_relaxed);
+      return ReleaseAnswer::kRefused;
+    }
     // once more, after the dead have been cleaned up
     look_for_dead = wait.is_over(answer, used_by);
     if (!look_for_dead) wait.pause();
   }
 }
 
+bool PageRequests::any_host(std::uint64_t begun_ns) const noexcept {
+  const std::uint64_t now_ns = platform::coarse_ns();
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    const storage::Participant &other = memory_.participant(i);
+    // acquire: the rest is of that pin
+    const bool runs = other.pin.load(std::memory_order_acquire) != storage::kNoPin;
+    const bool is_guest = other.is_guest.load(std::memory_order_relaxed) != 0;
+    const std::uint64_t other_ns = other.begin_ns.load(std::memory_order_relaxed);
+    if (runs ? !is_guest || now_ns > other_ns + kGuestStaysNs : !is_guest && other_ns >= begun_ns)
+      return true;
+  }
+  return false;
+}
+
 PageRequests::UpperLeft PageRequests::upper_left() const noexcept {
   if (!hardware_->any_pin()) return UpperLeft::kNobody;
-  return hardware_->any_host() ? UpperLeft::kHosts : UpperLeft::kGuests;
+  return any_host_runs() ? UpperLeft::kHosts : UpperLeft::kGuests;
 }
 
 // A small instance of level 2 takes 5 to 10 us, one that finds pages 100 to 200: a sleep takes 50

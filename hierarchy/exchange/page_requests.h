@@ -37,6 +37,13 @@ class PageRequests final : public line::Releaser {
   enum class UpperLeft : std::uint8_t { kNobody, kGuests, kHosts };
   [[nodiscard]] UpperLeft await_upper() noexcept;
 
+  // Hints. Does an instance of level 2 run that is no guest (hierarchy::Learned), or that stays?
+  // Was there one while the last asker of this process waited that was refused?
+  [[nodiscard]] bool any_host_runs() const noexcept { return any_host(~0ull); }
+  [[nodiscard]] bool was_refused_by_hosts() const noexcept {
+    return hosts_refused_.load(std::memory_order_relaxed);
+  }
+
   // line::Releaser
   [[nodiscard]] line::ReleaseAnswer ask(storage::PageId page,
                                         line::Insists insists) noexcept override;
@@ -47,6 +54,8 @@ class PageRequests final : public line::Releaser {
  private:
   [[nodiscard]] bool is_look_due() noexcept;
   [[nodiscard]] UpperLeft upper_left() const noexcept;
+  // One that runs, or has begun since then.
+  [[nodiscard]] bool any_host(std::uint64_t begun_ns) const noexcept;
   [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users,
                                                bool look_for_dead,
                                                hierarchy::Directory::User *used_by) noexcept;
@@ -62,6 +71,7 @@ class PageRequests final : public line::Releaser {
   hierarchy::HardwareLines *hardware_ = nullptr;
   // relaxed: a hint.
   std::atomic<std::uint64_t> next_look_ns_{0};
+  std::atomic<bool> hosts_refused_{false};
 };
 
 }  // namespace tmh::detail

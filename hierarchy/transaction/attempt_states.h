@@ -14,9 +14,11 @@ namespace tmh::hierarchy {
 enum class AttemptState : std::uint8_t {
   // on software lines, within the capacity model
   kTryLines,
+  // the same, and no other instance commits meanwhile: the instance has failed beside others
+  kTryLinesFirst,
   // on software lines without the capacity model, which the instance exceeds
   kTryLinesUnlimited,
-  // the same, and no other instance commits meanwhile
+  // both: without the model, and no other instance commits meanwhile
   kTryLinesAlone,
   // in RTM
   kTryHardware,
@@ -24,7 +26,8 @@ enum class AttemptState : std::uint8_t {
   kFindPages,
   // at level 2, on the thread's own views where the site wants them
   kTryPages,
-  // the same, because the gate of RTM is shut: such an instance is no reason for others to go up
+  // the same, because level 2 has refused a page or shut the gate of RTM: such an instance is no
+  // reason for others to stay there
   kTryPagesAsGuest,
   // at level 2, on the process's views: the thread's own have turned out not to do
   kTryProcessViews,
@@ -32,32 +35,35 @@ enum class AttemptState : std::uint8_t {
   // in an outer instance, at whatever level that runs
   kSubsumed,
 };
-inline constexpr std::uint32_t kAttemptStateCount = 10;
+inline constexpr std::uint32_t kAttemptStateCount = 11;
 
 // What has kept an attempt from committing, as far as the next one differs by it.
 enum class Failed : std::uint8_t {
   // Other instances were in the way, and the policy stays at this level.
   kByOthers,
+  // They were in the way too often, and the policy lets it go first at this level.
+  kByOthersTooOften,
   // The instance exceeds the capacity model, and its site runs it without the model.
   kOverModel,
   // The same, where other instances have lately made that fail.
   kOverModelAmongOthers,
   // The policy goes one level up.
   kAtThisLevel,
-  // The gate of RTM stays shut.
-  kAtGate,
+  // Level 2 does not give a page back, or the gate of RTM stays shut.
+  kRefused,
   // RTM names no reason, or retry() is to sleep: level 2 finds out.
   kWithoutReason,
   // The body does what only the process's views can.
   kInThreadView,
 };
-inline constexpr std::uint32_t kFailedCount = 7;
+inline constexpr std::uint32_t kFailedCount = 8;
 
 enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
 
 [[nodiscard]] constexpr AttemptLevel level_of(AttemptState state) noexcept {
   switch (state) {
     case AttemptState::kTryLines:
+    case AttemptState::kTryLinesFirst:
     case AttemptState::kTryLinesUnlimited:
     case AttemptState::kTryLinesAlone:
       return AttemptLevel::kLines;
@@ -80,6 +86,9 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
 [[nodiscard]] constexpr bool is_unlimited(AttemptState state) noexcept {
   return state == AttemptState::kTryLinesUnlimited || state == AttemptState::kTryLinesAlone;
 }
+[[nodiscard]] constexpr bool is_first(AttemptState state) noexcept {
+  return state == AttemptState::kTryLinesFirst || state == AttemptState::kTryLinesAlone;
+}
 [[nodiscard]] constexpr bool is_guest(AttemptState state) noexcept {
   return state == AttemptState::kTryPagesAsGuest || state == AttemptState::kTryProcessViewsAsGuest;
 }
@@ -89,13 +98,19 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
   switch (failed) {
     case Failed::kByOthers:
       return state == AttemptState::kTryLinesUnlimited ? AttemptState::kTryLinesAlone : state;
+    case Failed::kByOthersTooOften:
+      if (state == AttemptState::kTryLines) return AttemptState::kTryLinesFirst;
+      return state == AttemptState::kTryLinesUnlimited ? AttemptState::kTryLinesAlone : state;
     case Failed::kOverModel:
+      if (state == AttemptState::kTryLinesFirst) return AttemptState::kTryLinesAlone;
       return state == AttemptState::kTryLines ? AttemptState::kTryLinesUnlimited : state;
     case Failed::kOverModelAmongOthers:
-      return state == AttemptState::kTryLines ? AttemptState::kTryLinesAlone : state;
+      return state == AttemptState::kTryLines || state == AttemptState::kTryLinesFirst
+                 ? AttemptState::kTryLinesAlone
+                 : state;
     case Failed::kAtThisLevel:
       return is_at_level_1(state) ? AttemptState::kTryPages : state;
-    case Failed::kAtGate:
+    case Failed::kRefused:
       return is_at_level_1(state) ? AttemptState::kTryPagesAsGuest : state;
     case Failed::kWithoutReason:
       return state == AttemptState::kTryHardware ? AttemptState::kFindPages : state;

@@ -14,10 +14,12 @@ namespace tmh::hierarchy {
 // What one failed attempt at level 1 left to know. Never inferred from missing status bits: status
 // 0 is legal.
 struct FailedAttempt {
-  bool over_capacity = false;  // it will not fit the next time either
-  bool needs_pages = false;    // it did what level 1 cannot do (allocation, plain code)
-  bool refused = false;        // level 2 did not give a page back in time
-  std::uint32_t attempts = 0;  // of this instance, this one included
+  bool over_capacity = false;        // it will not fit the next time either
+  bool needs_pages = false;          // it did what level 1 cannot do (allocation, plain code)
+  bool refused = false;              // level 2 did not give a page back in time
+  bool may_go_first = false;         // level 1 can have the others wait for it
+  std::uint32_t attempts = 0;        // of this instance, this one included
+  std::uint32_t attempts_first = 0;  // of these, while the others waited
   // Since its first attempt began. Of a policy that does not ask for time alone: since that failed,
   // where it was not timed (latency_sampler.h).
   std::uint64_t wasted_ns = 0;
@@ -29,8 +31,12 @@ struct FailedAttempt {
          escalation.kind == EscalationKind::kAdaptivePages;
 }
 
-enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
+enum class NextStep : std::uint8_t { kRetry, kGoFirst, kEscalate, kGiveUp };
 
+// The adaptive policies: that others were in the way is no reason to leave level 1 while it can
+// have them wait. Level 2 is not rid of them either; all that use the same pages have to follow,
+// and in a durable domain none is back before the log is written. Nor does the time tell: where
+// more threads run than there are processors, most of it is that of others.
 [[nodiscard]] constexpr NextStep next(const Escalation &escalation,
                                       const FailedAttempt &failed) noexcept {
   const bool cannot = failed.over_capacity || failed.needs_pages;
@@ -51,8 +57,10 @@ enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
       return cannot || failed.refused || long_enough ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAdaptive:
     case EscalationKind::kAdaptivePages:
-      return cannot || failed.refused || many || long_enough ? NextStep::kEscalate
-                                                             : NextStep::kRetry;
+      if (cannot || failed.refused) return NextStep::kEscalate;
+      if (!failed.may_go_first) return many || long_enough ? NextStep::kEscalate : NextStep::kRetry;
+      if (failed.attempts_first >= escalation.attempts) return NextStep::kEscalate;
+      return many || long_enough ? NextStep::kGoFirst : NextStep::kRetry;
   }
   return NextStep::kEscalate;
 }
@@ -98,24 +106,25 @@ struct SiteState {
   return site;
 }
 
-// Apart: what its own instances need, and what others have kept it from. The gate of RTM is shut
-// while any instance runs at level 2; that says nothing about this site, and ends when they do. An
-// instance that runs at level 2 because the gate was shut is a *guest*. Guests are no instance's
-// reason to go up: else two processes that could both run in RTM would each keep the other at level
-// 2, for ever. But one that stays, as a stopped one, counts as a host.
+// Apart: what its own instances need, and what instances at level 2 have kept it from: they had a
+// page that it needs, or shut the gate of RTM. That says nothing about this site, and ends when
+// they do. An instance that is at level 2 for this reason alone is a *guest*; the others there are
+// hosts. Guests are no instance's reason to stay: else processes that could all run at level 1
+// would keep each other at level 2, for ever. But one that stays, as a stopped one, counts as a
+// host.
 struct Learned {
   SiteState own;
-  SiteState gate;
+  SiteState refused;
 };
 
 // Does the instance begin as a guest? hosts_run: an instance that is no guest runs at level 2. Each
 // look that finds none halves what is left: a gap between two hosts costs little then, and when the
 // last one has gone all are back after nine instances.
-[[nodiscard]] constexpr bool begins_as_guest(const Escalation &escalation, SiteState *gate,
+[[nodiscard]] constexpr bool begins_as_guest(const Escalation &escalation, SiteState *refused,
                                              bool hosts_run) noexcept {
-  if (!learns(escalation) || gate->page_runs == 0) return false;
-  gate->page_runs =
-      static_cast<std::uint16_t>(hosts_run ? gate->page_runs - 1 : gate->page_runs / 2);
+  if (!learns(escalation) || refused->page_runs == 0) return false;
+  refused->page_runs =
+      static_cast<std::uint16_t>(hosts_run ? refused->page_runs - 1 : refused->page_runs / 2);
   return true;
 }
 

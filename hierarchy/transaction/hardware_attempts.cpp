@@ -166,14 +166,14 @@ Refusal HardwareAttempts::await_gate(SiteInstance &instance, AbortStatus status)
   LineDomain &lines = *domain.lines();
   check(domain.usable());
   const bool too_often = ++gate_tries_ > kGateTriesMax;
-  const Refusal in_vain = too_often ? Refusal::kAtGate : Refusal::kNone;
+  const Refusal in_vain = too_often ? Refusal::kByGuests : Refusal::kNone;
   if (line::code_of(status) == AbortCode::kFollow) {
     lines.hardware()->follow();
     return in_vain;
   }
   const LineDomain::UpperLeft left = lines.await_upper();
-  if (left == LineDomain::UpperLeft::kHosts) return Refusal::kAtGateByHosts;
-  if (left != LineDomain::UpperLeft::kNobody) return Refusal::kAtGate;
+  if (left == LineDomain::UpperLeft::kHosts) return Refusal::kByHosts;
+  if (left != LineDomain::UpperLeft::kNobody) return Refusal::kByGuests;
   // A refused instance stays in page mode.
   if (!too_often) check(domain.line_mode().enter());
   return in_vain;
@@ -184,7 +184,7 @@ void HardwareAttempts::give_pages_back(const SiteInstance &instance) {
   const bool was_finding = instance.state() == SiteInstance::State::kFindPages;
   hierarchy::Learned learned = site.learned(instance.kind());
   const bool goes_on_in_hardware = site.escalation().kind != EscalationKind::kAlways &&
-                                   learned.own.page_runs == 0 && learned.gate.page_runs == 0;
+                                   learned.own.page_runs == 0 && learned.refused.page_runs == 0;
   if (!was_finding && !goes_on_in_hardware) return;
   const LineDomain::Given given = site.domain().line_mode().give_to_hardware();
   if (!was_finding) return;

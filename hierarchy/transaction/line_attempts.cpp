@@ -129,10 +129,15 @@ void LineAttempts::failed(SiteInstance &instance) {
                                                    : Need::kUnknown;
   // Level 2 did not give a page back within the budget, or a snapshot there keeps its versions. As
   // an instance of level 2 this one needs no answer.
-  if ((cause == AbortCause::kCapacity && may_fit_later) ||
-      (cause == AbortCause::kCrossLevel && !may_fit_later))
-    undone.refusal = Refusal::kByPages;
+  LineDomain &lines = *instance.domain().lines();
+  const auto refused_by = [](bool hosts) { return hosts ? Refusal::kByHosts : Refusal::kByGuests; };
+  if (cause == AbortCause::kCapacity && may_fit_later)
+    undone.refusal = refused_by(lines.any_host_runs());
+  if (cause == AbortCause::kCrossLevel && !may_fit_later)
+    undone.refusal = refused_by(lines.was_refused_by_hosts());
   undone.others_progressed = cause == AbortCause::kValidation;
+  undone.met_lock = cause == AbortCause::kConflictSelf;
+  undone.met_pages = cause == AbortCause::kCrossLevel;
   (void)instance.goes_on_at_level_1(undone);
   instance.leave_lines();
 }

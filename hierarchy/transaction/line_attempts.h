@@ -71,7 +71,7 @@ inline bool LineAttempts::begin(SiteInstance &instance) {
   run_on(domain.lines(), *thread);
   line::Begin begin = first_begin(instance.site(), instance.is_query());
   begin.attempt = instance.attempts();
-  begin.takes_priority = instance.state() == SiteInstance::State::kTryLinesAlone;
+  begin.takes_priority = is_first(instance.state());
   begin.reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
   begin.capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity();
   begin.logs_reads = !begin.is_query || instance.keeps_log() || domain.durable() != nullptr ||

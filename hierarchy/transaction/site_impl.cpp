@@ -55,11 +55,11 @@ const char *keep_site_name(const std::string &name) {
 
 void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept {
   const hierarchy::Learned learned = site.learned(kind);
-  if (learned.own.penalty == 0 && learned.gate.penalty == 0) return;
+  if (learned.own.penalty == 0 && learned.refused.penalty == 0) return;
   site.add(SiteCount::kDeEscalations, 1);
   context.add(line::LineCount::kDeEscalations, 1);
   site.learn(kind, {hierarchy::after_line_commit(learned.own),
-                    hierarchy::after_line_commit(learned.gate)});
+                    hierarchy::after_line_commit(learned.refused)});
 }
 
 SiteImpl::SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation,

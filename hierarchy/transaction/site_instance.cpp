@@ -50,13 +50,14 @@ void SiteInstance::choose_by_learning() noexcept {
   if (is_query() ? hierarchy::query_begins_at_pages(escalation, &learned.own)
                  : hierarchy::begins_at_pages(escalation, &learned.own))
     state_ = State::kTryPages;
-  else if (learned.gate.page_runs != 0 &&
-           hierarchy::begins_as_guest(escalation, &learned.gate,
-                                      domain().lines()->hardware()->any_host()))
+  else if (learned.refused.page_runs != 0 &&
+           hierarchy::begins_as_guest(escalation, &learned.refused,
+                                      domain().lines()->any_host_runs()))
     state_ = State::kTryPagesAsGuest;
   if (is_at_level_1(state_)) return;
   site_.learn(kind(), learned);
-  if (!site_.runs_unlimited(kind(), body()) || !site_.beyond().is_expected()) return;
+  if (is_guest(state_) || !site_.runs_unlimited(kind(), body()) || !site_.beyond().is_expected())
+    return;
   if (const Failed will = choose_beyond_model(); will != Failed::kAtThisLevel)
     state_ = next(first_state(), will);
 }
@@ -83,7 +84,11 @@ void SiteInstance::start_timing() noexcept {
 bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   TMH_ASSERT(is_at_level_1(state_));
   const bool refused = undone.refusal != Refusal::kNone;
-  FailedAttempt failed{undone.over_capacity, undone.needs_pages, refused, ++attempts_};
+  if (is_first(state_) && !undone.met_lock) ++attempts_first_;
+  FailedAttempt failed{undone.over_capacity, undone.needs_pages, refused};
+  failed.may_go_first = level() == AttemptLevel::kLines && !is_query() && !undone.met_pages;
+  failed.attempts = ++attempts_;
+  failed.attempts_first = attempts_first_;
   const bool counts_early = observe::is_planted(observe::Planted::kEscalationEarly);
   if (counts_early && attempts_ == 1)
     context_of(level()).add(counts_of_escalation(undone).of_domain, 1);
@@ -109,12 +114,15 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
       this->failed(Failed::kByOthers);
       back_off(domain().runners().policy(), attempts_, undone.others_progressed);
       return true;
+    case NextStep::kGoFirst:
+      this->failed(Failed::kByOthersTooOften);
+      return true;
     case NextStep::kGiveUp:
       give_up(undone);
     case NextStep::kEscalate:
       break;
   }
-  if (undone.over_capacity && state_ == State::kTryLines && site_.runs_unlimited(kind(), body())) {
+  if (undone.over_capacity && !is_unlimited(state_) && site_.runs_unlimited(kind(), body())) {
     if (const Failed beyond = choose_beyond_model(); beyond != Failed::kAtThisLevel) {
       this->failed(beyond);
       learn_escalation(true, Refusal::kNone);
@@ -168,11 +176,11 @@ void SiteInstance::go_up(const Undone &undone) noexcept {
   if (!observe::is_planted(observe::Planted::kEscalationEarly))
     context_of(level()).add(counts.of_domain, 1);
   const bool was_unlimited = is_unlimited(state_);
-  if (was_unlimited) site_.beyond().escalated();
-  // What the gate has refused is no evidence about the site.
-  const bool is_at_gate =
-      undone.refusal == Refusal::kAtGate || undone.refusal == Refusal::kAtGateByHosts;
-  failed(is_at_gate ? Failed::kAtGate : Failed::kAtThisLevel);
+  // What level 2 has refused is no evidence about the site. A query is refused at once, so what it
+  // meets is: it would lose an attempt each time.
+  const bool is_refused = undone.refusal != Refusal::kNone && !is_query();
+  if (was_unlimited && !is_refused) site_.beyond().escalated();
+  failed(is_refused ? Failed::kRefused : Failed::kAtThisLevel);
   learn_escalation(undone.over_capacity || (was_unlimited && !undone.needs_pages), undone.refusal);
 }
 
@@ -181,8 +189,8 @@ void SiteInstance::learn_escalation(bool over_capacity, Refusal refusal) noexcep
   hierarchy::Learned learned = site_.learned(kind());
   if (!is_guest(state_))
     learned.own = hierarchy::after_escalation(learned.own);
-  else if (refusal == Refusal::kAtGateByHosts)
-    learned.gate = hierarchy::after_escalation(learned.gate);
+  else if (refusal == Refusal::kByHosts)
+    learned.refused = hierarchy::after_escalation(learned.refused);
   site_.learn(kind(), learned);
   if (site_.runs_unlimited(kind(), body())) site_.beyond().escalated_from_model(over_capacity);
 }

@@ -17,15 +17,9 @@
 
 namespace tmh::detail {
 
-// Level 2 has not let an attempt at level 1 go on.
-enum class Refusal : std::uint8_t {
-  kNone,
-  // It did not give a page back in time.
-  kByPages,
-  // The gate of RTM stayed shut: because of guests alone, or of an instance that is none.
-  kAtGate,
-  kAtGateByHosts,
-};
+// Level 2 has not let an attempt at level 1 go on: it did not give a page back in time, or the gate
+// of RTM stayed shut. Because of guests alone, or of an instance that is none?
+enum class Refusal : std::uint8_t { kNone, kByGuests, kByHosts };
 
 // What an attempt at level 1 left to know when it was undone.
 struct Undone {
@@ -36,6 +30,10 @@ struct Undone {
   Refusal refusal = Refusal::kNone;
   // Other instances have committed meanwhile.
   bool others_progressed = false;
+  // A committer kept a line locked. Level 2 would wait for it, too.
+  bool met_lock = false;
+  // A page of level 2 was in the way, which the others' waiting does not move.
+  bool met_pages = false;
 };
 
 class SiteInstance {
@@ -76,7 +74,7 @@ class SiteInstance {
   void failed(hierarchy::Failed how) noexcept { state_ = hierarchy::next(state_, how); }
   void subsume() noexcept { state_ = State::kSubsumed; }
   // It has slept in retry(), which is no failure.
-  void forget_failures() noexcept { attempts_ = 0; }
+  void forget_failures() noexcept { attempts_ = attempts_first_ = 0; }
   // Its attempts on software lines log what they read, from the next one on. No failure either.
   void keep_log() noexcept { keeps_log_ = true; }
   [[nodiscard]] bool keeps_log() const noexcept { return keeps_log_; }
@@ -128,6 +126,8 @@ class SiteInstance {
   Attempts &asked_;
   State state_;
   bool keeps_log_ = false;
+  // Of these attempts, while the others waited.
+  std::uint16_t attempts_first_ = 0;
   std::uint32_t attempts_ = 0;
   // Of the time-stamp counter: the first attempt's begin, or failure. 0: not known.
   std::uint64_t first_ticks_ = 0;

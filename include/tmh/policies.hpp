@@ -180,7 +180,8 @@ inline constexpr Spelling<EscalationKind> kEscalations[] = {
     {"after-wasted-time", EscalationKind::kAfterWasted,
      "as on-capacity, and when attempts have wasted so much time"},
     {"adaptive", EscalationKind::kAdaptive,
-     "after so many attempts or so much wasted time; a site that escalates begins at level 2 for a "
+     "after so many attempts or so much wasted time, where the others cannot wait for it at level "
+     "1, as they do for an instrumented update; a site that escalates begins at level 2 for a "
      "while, longer each time; an instrumented update that exceeds the capacity runs at level 1 "
      "without the limit, while that succeeds",
      true},

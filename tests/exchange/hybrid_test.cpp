@@ -458,7 +458,7 @@ TEST(EscalationTest, EveryInputHasItsStep) {
        {EscalationKind::kNever, EscalationKind::kAlways, EscalationKind::kOnCapacity,
         EscalationKind::kAfterAttempts, EscalationKind::kAfterWasted, EscalationKind::kAdaptive,
         EscalationKind::kAdaptivePages, EscalationKind::kOwn}) {
-    for (unsigned bits = 0; bits < 32; ++bits) {
+    for (unsigned bits = 0; bits < 128; ++bits) {
       const Escalation escalation{kind, 8, 200};
       FailedAttempt failed;
       failed.over_capacity = (bits & 1) != 0;
@@ -466,14 +466,19 @@ TEST(EscalationTest, EveryInputHasItsStep) {
       failed.refused = (bits & 4) != 0;
       failed.attempts = (bits & 8) != 0 ? 8 : 7;
       failed.wasted_ns = (bits & 16) != 0 ? 200'000 : 199'999;
+      failed.may_go_first = (bits & 32) != 0;
+      failed.attempts_first = (bits & 64) != 0 ? 8 : 7;
       const bool cannot = failed.over_capacity || failed.needs_pages;
       const bool many = failed.attempts == 8, slow = failed.wasted_ns == 200'000;
       bool up = cannot || failed.refused;
       if (kind == EscalationKind::kAfterAttempts) up = up || many;
       if (kind == EscalationKind::kAfterWasted) up = up || slow;
-      if (kind == EscalationKind::kAdaptive || kind == EscalationKind::kAdaptivePages)
-        up = up || many || slow;
-      NextStep wanted = up ? NextStep::kEscalate : NextStep::kRetry;
+      const bool learns =
+          kind == EscalationKind::kAdaptive || kind == EscalationKind::kAdaptivePages;
+      if (learns) up = up || (failed.may_go_first ? failed.attempts_first == 8 : many || slow);
+      NextStep wanted = up                         ? NextStep::kEscalate
+                        : learns && (many || slow) ? NextStep::kGoFirst
+                                                   : NextStep::kRetry;
       if (kind == EscalationKind::kAlways) wanted = NextStep::kEscalate;
       if (kind == EscalationKind::kNever) wanted = cannot ? NextStep::kGiveUp : NextStep::kRetry;
       EXPECT_EQ(next(escalation, failed), wanted) << static_cast<int>(kind) << ' ' << bits;
@@ -487,18 +492,18 @@ TEST(EscalationTest, GuestsStayWhileHostsRunAndAreBackSoonAfter) {
   Escalation adaptive;
   adaptive.kind = EscalationKind::kAdaptive;
   for (std::uint16_t runs = 0; runs <= SiteState::kPageRunsMax; ++runs) {
-    SiteState gate{runs, runs};
+    SiteState refused{runs, runs};
     for (std::uint16_t left = runs; left > 0; --left)
-      EXPECT_TRUE(begins_as_guest(adaptive, &gate, true));
-    EXPECT_FALSE(begins_as_guest(adaptive, &gate, true)) << runs;
-    gate = {runs, runs};
+      EXPECT_TRUE(begins_as_guest(adaptive, &refused, true));
+    EXPECT_FALSE(begins_as_guest(adaptive, &refused, true)) << runs;
+    refused = {runs, runs};
     int guests = 0;
-    while (begins_as_guest(adaptive, &gate, false)) ++guests;
+    while (begins_as_guest(adaptive, &refused, false)) ++guests;
     EXPECT_LE(guests, 9) << runs;
     Escalation other;
     other.kind = EscalationKind::kOnCapacity;
-    gate = {runs, runs};
-    EXPECT_FALSE(begins_as_guest(other, &gate, true)) << "only the adaptive policy learns";
+    refused = {runs, runs};
+    EXPECT_FALSE(begins_as_guest(other, &refused, true)) << "only the adaptive policy learns";
   }
 }
 

@@ -20,6 +20,7 @@ using hierarchy::kAttemptStateCount;
 using hierarchy::kFailedCount;
 
 constexpr AttemptState kLines = AttemptState::kTryLines;
+constexpr AttemptState kFirst = AttemptState::kTryLinesFirst;
 constexpr AttemptState kUnlimited = AttemptState::kTryLinesUnlimited;
 constexpr AttemptState kAlone = AttemptState::kTryLinesAlone;
 constexpr AttemptState kHardware = AttemptState::kTryHardware;
@@ -33,32 +34,43 @@ constexpr AttemptState kSubsumed = AttemptState::kSubsumed;
 struct Row {
   AttemptState state;
   AttemptLevel level;
-  // By Failed, in its order: by others, over the model, over the model among others, at this level,
-  // at the gate, without reason, in a thread's view.
+  // By Failed, in its order: by others, by others too often, over the model, over the model among
+  // others, at this level, refused, without reason, in a thread's view.
   std::array<AttemptState, kFailedCount> next;
 };
 constexpr std::array<Row, kAttemptStateCount> kTable{{
-    {kLines, AttemptLevel::kLines, {kLines, kUnlimited, kAlone, kPages, kGuest, kLines, kLines}},
+    {kLines,
+     AttemptLevel::kLines,
+     {kLines, kFirst, kUnlimited, kAlone, kPages, kGuest, kLines, kLines}},
+    {kFirst,
+     AttemptLevel::kLines,
+     {kFirst, kFirst, kAlone, kAlone, kPages, kGuest, kFirst, kFirst}},
     {kUnlimited,
      AttemptLevel::kLines,
-     {kAlone, kUnlimited, kUnlimited, kPages, kGuest, kUnlimited, kUnlimited}},
-    {kAlone, AttemptLevel::kLines, {kAlone, kAlone, kAlone, kPages, kGuest, kAlone, kAlone}},
+     {kAlone, kAlone, kUnlimited, kUnlimited, kPages, kGuest, kUnlimited, kUnlimited}},
+    {kAlone,
+     AttemptLevel::kLines,
+     {kAlone, kAlone, kAlone, kAlone, kPages, kGuest, kAlone, kAlone}},
     {kHardware,
      AttemptLevel::kHardware,
-     {kHardware, kHardware, kHardware, kPages, kGuest, kFind, kHardware}},
-    {kFind, AttemptLevel::kPages, {kFind, kFind, kFind, kFind, kFind, kFind, kFind}},
-    {kPages, AttemptLevel::kPages, {kPages, kPages, kPages, kPages, kPages, kPages, kProcess}},
-    {kGuest, AttemptLevel::kPages, {kGuest, kGuest, kGuest, kGuest, kGuest, kGuest, kProcessGuest}},
+     {kHardware, kHardware, kHardware, kHardware, kPages, kGuest, kFind, kHardware}},
+    {kFind, AttemptLevel::kPages, {kFind, kFind, kFind, kFind, kFind, kFind, kFind, kFind}},
+    {kPages,
+     AttemptLevel::kPages,
+     {kPages, kPages, kPages, kPages, kPages, kPages, kPages, kProcess}},
+    {kGuest,
+     AttemptLevel::kPages,
+     {kGuest, kGuest, kGuest, kGuest, kGuest, kGuest, kGuest, kProcessGuest}},
     {kProcess,
      AttemptLevel::kPages,
-     {kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess}},
+     {kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess}},
     {kProcessGuest,
      AttemptLevel::kPages,
      {kProcessGuest, kProcessGuest, kProcessGuest, kProcessGuest, kProcessGuest, kProcessGuest,
-      kProcessGuest}},
+      kProcessGuest, kProcessGuest}},
     {kSubsumed,
      AttemptLevel::kOuter,
-     {kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed}},
+     {kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed}},
 }};
 static_assert(next(kUnlimited, Failed::kByOthers) == kAlone);
 
