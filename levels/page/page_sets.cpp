@@ -32,8 +32,14 @@ const std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noe
   TMH_ASSERT(views_.is_mapped(page));
   if (l.twin != 0) return lists_.twins.data(l.twin);
   // Without a twin it is home, which cannot have changed since under our pin: see make_twin().
-  return (l.lists & kHasBlocks) != 0 || is_home_loadable(memory_, page) ? memory_.home(page)
-                                                                        : kZeros;
+  if ((l.lists & kHasBlocks) == 0) [[unlikely]]
+    return clean_copy_of_hole(page);
+  return memory_.home(page);
+}
+
+// It may be none.
+const std::byte *PageSets::clean_copy_of_hole(PageId page) const noexcept {
+  return is_home_loadable(memory_, page) ? memory_.home(page) : kZeros;
 }
 
 // A large instance's take megabytes of the heap, which may be used up.
@@ -51,10 +57,8 @@ void PageSets::compare_all() {
     TMH_ASSERT((l.lists & kInPrivate) != 0);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
     if (l.twin == 0 && tree_.may_have_version(page)) make_twin(page, &l);
-    // What a commit would ask for anyway; it saves asking for home of each page.
-    if (l.twin == 0 && (l.lists & kHasBlocks) == 0 && !instance_.is_query && !instance_.is_failed &&
-        memory_.segment(storage::segment_number(page)).home.loads_take_blocks())
-      (void)allocate_around(page, kSmallBlockPages);
+    if (l.twin == 0 && (l.lists & kHasBlocks) == 0) [[unlikely]]
+      ask_ahead(page);
     const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
     if (lines != 0) {
       writes_.push_back(Write{page, lines, 0});
@@ -63,6 +67,13 @@ void PageSets::compare_all() {
       ++l.unchanged_compares;
     }
   }
+}
+
+// For what a commit would ask for anyway; it saves asking for home of each page.
+void PageSets::ask_ahead(PageId page) noexcept {
+  if (!instance_.is_query && !instance_.is_failed &&
+      memory_.segment(storage::segment_number(page)).home.loads_take_blocks())
+    (void)allocate_around(page, kSmallBlockPages);
 }
 
 // A page that was kClean may have versions that its snapshot reads and home does not hold.

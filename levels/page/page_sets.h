@@ -84,6 +84,8 @@ class PageSets {
   void make_twin(PageId page, LocalPage *local) noexcept;
   [[nodiscard]] Errc allocate_around(PageId page, std::uint64_t block) noexcept;
   [[nodiscard]] const std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
+  [[gnu::noinline, nodiscard]] const std::byte *clean_copy_of_hole(PageId page) const noexcept;
+  [[gnu::noinline]] void ask_ahead(PageId page) noexcept;
 
   SharedFiles &memory_;
   DomainLock &lock_;
