@@ -154,7 +154,7 @@ Errc verify_header(const ControlHeaderV1 &header, std::string *why) {
     return refuse(Errc::kCorrupt, "address_base");
   if (header.detection > 2) return refuse(Errc::kCorrupt, "detection");
   if (header.life != 0 && !is_life(header.life)) return refuse(Errc::kCorrupt, "life");
-  if (header.zero != 0 || !all_zero(header.reserved_zero))
+  if (header.acknowledged_early > 1 || !all_zero(header.reserved_zero))
     return refuse(Errc::kCorrupt, "reserved bytes of the header");
   return Errc::kOk;
 }

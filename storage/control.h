@@ -46,7 +46,7 @@ struct ControlHeaderV1 {             // offset
   std::uint32_t detection;           //   68  Detection; the first participant stores it
   std::uint64_t life;                //   72  new_life() of the shared files of this one; 0: of none
   std::uint32_t segment_generation;  //   80  changes with every new segment; atomic
-  std::uint32_t zero;                //   84
+  std::uint32_t acknowledged_early;  //   84  1: since open_mark was set, commits that no log has
   std::uint64_t open_mark;           //   88  open_mark(), file_table.h; 0: no shared memory is left
   std::uint8_t reserved_zero[4000];  //   96
 };
@@ -164,7 +164,14 @@ inline void store_life(ControlHeaderV1 *header, std::uint64_t life) noexcept {
       .load(std::memory_order_relaxed);
 }
 inline void store_open_mark(ControlHeaderV1 *header, std::uint64_t mark) noexcept {
+  std::atomic_ref<std::uint32_t>(header->acknowledged_early).store(0, std::memory_order_relaxed);
   std::atomic_ref<std::uint64_t>(header->open_mark).store(mark, std::memory_order_relaxed);
+}
+
+// An instance of a durable domain is acknowledged before its record is durable: it asked so.
+inline void note_early_acknowledgement(ControlHeaderV1 *header) noexcept {
+  const std::atomic_ref<std::uint32_t> word(header->acknowledged_early);
+  if (word.load(std::memory_order_relaxed) == 0) word.store(1, std::memory_order_relaxed);
 }
 
 // A folder without tmh.control: does it hold what only a durable domain leaves, a checkpoint or log

@@ -18,10 +18,27 @@ namespace tmh::storage {
 
 namespace {
 
-std::uint64_t number_of(const struct stat &info) noexcept {
-  // the golden ratio: devices far apart
-  const std::uint64_t number = info.st_ino + info.st_dev * 0x9e37'79b9'7f4a'7c15ull;
+constexpr unsigned kMask = STATX_TYPE | STATX_SIZE | STATX_INO | STATX_BTIME;
+
+// A file system gives an inode's number to the next file when the file has gone, and the same device
+// another number when it is mounted again. A file's birth does not come again; where the file system
+// does not know it, the device has to do.
+std::uint64_t number_of(const struct statx &info) noexcept {
+  const bool has_birth = (info.stx_mask & STATX_BTIME) != 0;
+  const std::uint64_t words[] = {
+      info.stx_ino,
+      has_birth ? static_cast<std::uint64_t>(info.stx_btime.tv_sec) : info.stx_dev_major,
+      has_birth ? info.stx_btime.tv_nsec : info.stx_dev_minor};
+  std::uint64_t number = 0;
+  for (const std::uint64_t word : words) {
+    number = (number ^ word) * 0x9e37'79b9'7f4a'7c15ull;  // the golden ratio
+    number ^= number >> 32;
+  }
   return number == 0 ? 1 : number;
+}
+
+bool look_at(int fd, struct statx *info) noexcept {
+  return statx(fd, "", AT_EMPTY_PATH, kMask, info) == 0;
 }
 
 bool is_durable(DomainFile file) noexcept {
@@ -52,8 +69,8 @@ std::string name_of(SegmentFile file, std::uint32_t segment) {
 }
 
 Errc enter(FileEntry &entry, int fd, std::uint64_t bytes, const std::string &path) noexcept {
-  struct stat info {};
-  if (fstat(fd, &info) != 0) return platform::fail_errno(Errc::kIo, path);
+  struct statx info {};
+  if (!look_at(fd, &info)) return platform::fail_errno(Errc::kIo, path);
   const std::uint64_t number = number_of(info);
   std::uint64_t others = 0;
   // relaxed: the number says all
@@ -71,8 +88,8 @@ Errc enter(FileEntry &entry, int fd, std::uint64_t bytes, const std::string &pat
 }
 
 void enter_log_file(FileTable &table, std::uint64_t index, const std::string &path) noexcept {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return;
+  struct statx info {};
+  if (statx(AT_FDCWD, path.c_str(), 0, kMask, &info) != 0) return;
   LogFileEntry &entry = table.log_files[index % std::size(table.log_files)];
   // release: pairs with find_log(); in between the entry is of no file
   entry.index_after.store(0, std::memory_order_relaxed);
@@ -100,26 +117,28 @@ namespace {
 
 Standing stand_of(int folder, const std::string &name, std::uint64_t number,
                   std::uint64_t bytes) noexcept {
-  struct stat info {};
-  if (fstatat(folder, name.c_str(), &info, 0) != 0)
+  struct statx info {};
+  if (statx(folder, name.c_str(), 0, kMask, &info) != 0)
     return errno == ENOENT || errno == ENOTDIR ? Standing::kRemoved : Standing::kUnknown;
   if (number != 0 && number_of(info) != number) return Standing::kReplaced;
-  if (!S_ISREG(info.st_mode)) return Standing::kReplaced;
-  return static_cast<std::uint64_t>(info.st_size) >= bytes ? Standing::kSame : Standing::kCut;
+  if (!S_ISREG(info.stx_mode)) return Standing::kReplaced;
+  return info.stx_size >= bytes ? Standing::kSame : Standing::kCut;
 }
 
 }  // namespace
 
-// What is growing or shrinking meanwhile is looked at again.
+// What is growing or shrinking meanwhile is looked at again: the length that it is to have and the
+// one that it has are of two moments.
 Standing FolderLook::look(const FileEntry &entry, const std::string &name) const noexcept {
   const std::uint64_t number = entry.number.load(std::memory_order_relaxed);
   if (number == 0) return Standing::kSame;
-  for (;;) {
-    const std::uint64_t bytes = entry.bytes.load(std::memory_order_relaxed);
-    const Standing found = stand_of(folder_, name, number, bytes);
-    if (found != Standing::kCut || entry.bytes.load(std::memory_order_relaxed) >= bytes)
-      return found;
+  constexpr int kLooks = 4;
+  Standing found{};
+  for (int looks = 0; looks < kLooks; ++looks) {
+    found = stand_of(folder_, name, number, entry.bytes.load(std::memory_order_relaxed));
+    if (found != Standing::kCut) break;
   }
+  return found;
 }
 
 Standing FolderLook::find(Files which, std::string *name) const {
@@ -194,9 +213,9 @@ Standing FolderLook::find_replaced_log(std::string *name) const {
 }
 
 std::uint64_t open_mark(int fd) noexcept {
-  struct stat info {};
+  struct statx info {};
   const platform::BootId boot = platform::this_boot();
-  if (fstat(fd, &info) != 0) return 1;
+  if (!look_at(fd, &info)) return 1;
   const std::uint64_t number = number_of(info);
   const std::uint64_t mark = std::uint64_t{crc32c(0, boot.text, sizeof boot.text)} << 32 |
                              crc32c(0, &number, sizeof number);

@@ -51,7 +51,7 @@ enum class SegmentFile : std::uint32_t { kData, kHome, kPages, kChanges, kLines,
 [[nodiscard]] std::string name_of(SegmentFile file, std::uint32_t segment);
 
 struct FileEntry {
-  // Device and inode in one; 0: no participant has opened it.
+  // Inode and birth in one; 0: no participant has opened it.
   std::atomic<std::uint64_t> number;
   // The file has at least so many.
   std::atomic<std::uint64_t> bytes;

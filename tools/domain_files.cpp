@@ -227,6 +227,16 @@ std::vector<LiveParticipant> live_participants(const std::string &folder) {
   return live;
 }
 
+namespace {
+bool is_marked_open(const std::string &folder, const ControlFile &control) noexcept {
+  FileDescriptor file;
+  return control.header.open_mark != 0 &&
+         platform::open_regular(folder + "/tmh.control", O_RDONLY, platform::FileRole::kOwn,
+                                &file) == Errc::kOk &&
+         control.header.open_mark == storage::open_mark(file.get());
+}
+}  // namespace
+
 std::string displaced_file(const std::string &folder, const ControlFile &control) {
   using storage::FolderLook;
   using storage::Standing;
@@ -238,7 +248,10 @@ std::string displaced_file(const std::string &folder, const ControlFile &control
   // A file that shrinks meanwhile is shorter than we have read that it is.
   for (int tries = 0; tries < kTries && found == Standing::kCut; ++tries) {
     StateBytes read;
-    if (!read_state_of_this_boot(folder, &read)) return {};
+    if (!read_state_of_this_boot(folder, &read))
+      return is_marked_open(folder, control)
+                 ? folder + "/tmh.state was removed or overwritten while the domain was in use"
+                 : std::string();
     std::memcpy(static_cast<void *>(state.get()), read.data(), read.size());
     if (std::memcmp(state->domain_id, control.header.domain_id, sizeof state->domain_id) != 0 ||
         state->life != control.header.life)

@@ -143,6 +143,8 @@ Exit run(const RecoverCommand &command) {
   }
   if (command.json)
     print(report_json(command, info));
+  else if (read_control(command.domain)->header.durability == 0)
+    print(command.domain + ": its files are taken as they are\n");
   else
     print(report_text(command, info));
   return Exit::kOk;

@@ -129,7 +129,7 @@ const char *message(Errc code) noexcept {
     case Errc::kTooManyMoments:
       return "the domain's table of named moments is full";
     case Errc::kFileReplaced:
-      return "a file of the domain was removed, replaced or cut short while the domain was in use";
+      return "a file of the domain is not the one that its participants have, or had, open";
   }
   return "unknown tmh error code";
 }

@@ -63,7 +63,10 @@ Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) no
 // When a strict commit returns, everything that it read and wrote is durable (docs/design.md D1).
 bool DomainImpl::must_wait(Status status, Durability durability) const noexcept {
   if (durable_ == nullptr || status != Status::kCommitted) return false;
-  return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
+  const bool waits =
+      durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
+  if (!waits) storage::note_early_acknowledgement(&memory_->control().header);
+  return waits;
 }
 
 void DomainImpl::wake_sleepers() noexcept {

@@ -139,6 +139,7 @@ Errc DurableDomain::join() noexcept {
   bool usable = false;
   TMH_TRY(memory_.open_log_state(&usable));
   if (!usable) return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state");
+  TMH_TRY(memory_.in_place().check());                     // log files, too
   state().data_syncs.bury(storage::DataSyncer::kSegment);  // while there is an older participant
   return Errc::kOk;
 }

@@ -147,9 +147,9 @@ Errc Opening::attach() {
 void Opening::remove_made(bool was_closed) {
   page::SharedFiles &memory = *domain_.memory_;
   if (!memory.is_new() && !(was_closed && memory.has_begun())) return;
+  if (memory.has_begun()) memory.in_place().forget(false);  // nobody misses what goes now
   if (memory.is_new() && domain_.durable_ != nullptr && domain_.durable_->remove_new() != Errc::kOk)
     return;
-  if (memory.has_begun()) memory.in_place().forget(false);
   LineDomain::remove_files(domain_.folder_);
   if (memory.is_new())
     memory.remove_new();
@@ -368,12 +368,16 @@ Errc Opening::close(DomainImpl &domain) noexcept {
     result = domain.durable_->flush();  // versions go home only when they are durable
     if (result == Errc::kFileReplaced) result = Errc::kOk;  // said below, once all is looked at
   }
+  const page::FilesInPlace &files = domain.memory_->in_place();
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(domain.lock_path()); error != Errc::kOk) {
-    const std::string why = platform::failure_detail();
-    if (domain.durable_ != nullptr) (void)domain.durable_->start();  // it stays open
-    TMH_TRY(domain.memory_->in_place().check_path());
-    return fail(error, why);
+  if (!files.is_folder_gone()) {
+    Errc error = files.check_path();  // before a lock is made where another folder is by now
+    if (error == Errc::kOk) error = folder_lock.acquire(domain.lock_path());
+    if (error != Errc::kOk) {
+      const std::string why = platform::failure_detail();
+      if (domain.durable_ != nullptr) (void)domain.durable_->start();  // it stays open
+      return fail(error, why);
+    }
   }
   domain.open_.store(false, std::memory_order_release);
   domain.line_users_.shut();
@@ -395,7 +399,6 @@ Errc Opening::close(DomainImpl &domain) noexcept {
       domain.memory_->versions_live() == 0 &&
       (domain.lines_ == nullptr || domain.durable_ != nullptr || domain.lines_->is_settled());
   // Shared memory that was taken away is not needed when nobody else has it open: none could join.
-  const page::FilesInPlace &files = domain.memory_->in_place();
   const Errc displaced = files.check();
   const std::string what = displaced == Errc::kOk ? std::string() : platform::failure_detail();
   bool last = !domain.memory_->anyone_alive() && is_home &&
@@ -453,8 +456,9 @@ Errc Opening::recover(const std::string &folder, const RecoverOptions &options,
   bool is_durable = false;
   TMH_TRY(page::SharedFiles::read_durable(resolved, &is_durable));
   if (options.accept_files) {
-    TMH_TRY(page::SharedFiles::accept_files(resolved));
-    LineDomain::remove_files(resolved);
+    bool keeps_shared = false;
+    TMH_TRY(page::SharedFiles::accept_files(resolved, &keeps_shared));
+    if (!keeps_shared) LineDomain::remove_files(resolved);
     if (!is_durable) return Errc::kOk;
   }
   if (!is_durable) return fail(Errc::kNotDurable, resolved);

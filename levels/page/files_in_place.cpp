@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <new>
 
@@ -22,7 +23,7 @@ using storage::Standing;
 
 namespace {
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;
-constexpr const char *kMeanwhile = " while this process had the domain open";
+constexpr const char *kMeanwhile = " while the domain was in use";
 }  // namespace
 
 Errc FilesInPlace::open_folder() noexcept {
@@ -96,9 +97,8 @@ Errc FilesInPlace::check_files(Files which) const noexcept try {
   Standing standing = folder_look().find(which, &name);
   if (standing == Standing::kSame && memory_.log_state() != nullptr) standing = find_log(&name);
   if (standing == Standing::kSame) return Errc::kOk;
-  struct stat info {};
-  const bool has_folder = fstat(folder_.get(), &info) == 0 && info.st_nlink != 0;
-  if (!has_folder) return fail(Errc::kFileReplaced, memory_.folder() + " was removed" + kMeanwhile);
+  if (is_folder_gone())
+    return fail(Errc::kFileReplaced, memory_.folder() + " was removed" + kMeanwhile);
   const std::string path = name.front() == '/' ? name : memory_.path(name.c_str());
   return fail(Errc::kFileReplaced, path + " " + standing_text(standing) + kMeanwhile);
 } catch (const std::bad_alloc &) {
@@ -121,19 +121,29 @@ Standing FilesInPlace::find_log(std::string *name) const {
   }
 }
 
+bool FilesInPlace::is_folder_gone() const noexcept {
+  struct stat info {};
+  return fstat(folder_.get(), &info) == 0 && info.st_nlink == 0;
+}
+
 Errc FilesInPlace::check_path() const noexcept try {
   const std::string &path = memory_.folder();
   struct stat here {};
   struct stat opened {};
   if (fstat(folder_.get(), &opened) != 0) return fail_errno(Errc::kIo, path);
-  if (stat(path.c_str(), &here) == 0 && platform::is_same_file(here, opened)) return Errc::kOk;
-  if (opened.st_nlink == 0) return fail(Errc::kFileReplaced, path + " was removed" + kMeanwhile);
-  char now[PATH_MAX] = {};
+  if (is_folder_gone()) return fail(Errc::kFileReplaced, path + " was removed" + kMeanwhile);
+  const bool is_found = stat(path.c_str(), &here) == 0;
+  if (is_found && platform::is_same_file(here, opened)) return Errc::kOk;
+  // This process's rights may have changed, or its root directory.
+  if (!is_found && errno != ENOENT && errno != ENOTDIR) return fail_errno(Errc::kIo, path);
+  char buffer[PATH_MAX] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(folder_.get());
-  const bool is_known = readlink(link.c_str(), now, sizeof now - 1) > 0;
+  const bool is_known = readlink(link.c_str(), buffer, sizeof buffer - 1) > 0;
+  const std::string now = is_known ? buffer : "another place";
+  if (now.starts_with("(unreachable)") || now == path)
+    return fail(Errc::kIo, path + " is not the domain's folder in this process's root directory");
   return fail(Errc::kFileReplaced,
-              path + " was moved" + (is_known ? std::string(" to ") + now : std::string()) +
-                  kMeanwhile +
+              path + " was moved to " + now + kMeanwhile +
                   "; nothing is lost: move it back, or end the process and open the domain there");
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("the folder's name");

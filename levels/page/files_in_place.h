@@ -48,7 +48,10 @@ class FilesInPlace {
   [[nodiscard]] Errc check() const noexcept;
   // The same of some of them, wherever the folder is.
   [[nodiscard]] Errc check_files(Files which) const noexcept;
+  // kIo: this process no longer reaches it.
   [[nodiscard]] Errc check_path() const noexcept;
+  // Nobody can come, nor find the files.
+  [[nodiscard]] bool is_folder_gone() const noexcept;
   // check_files() of all, at most every 100 ms: before a commit is acknowledged. now_ns: of
   // platform::coarse_ns().
   [[nodiscard]] Errc look(std::uint64_t now_ns) noexcept {

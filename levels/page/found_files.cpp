@@ -29,6 +29,25 @@ using storage::Standing;
 namespace {
 constexpr const char *kInUse =
     " while processes have the domain open: none can join them; end them, and open it again";
+
+// The table of an existing tmh.state.
+class StateTable {
+ public:
+  [[nodiscard]] Errc open(const std::string &folder) noexcept {
+    TMH_TRY(state_.open(folder + "/" + storage::name_of(DomainFile::kState), sizeof(DomainState),
+                        kStateBytesMax, platform::GrowingFile::Blocks::kAllocated));
+    folder_ = platform::FileDescriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return folder_ ? Errc::kOk : fail_errno(Errc::kIo, folder);
+  }
+  [[nodiscard]] FolderLook look(const std::string &folder,
+                                const ControlFile &control) const noexcept {
+    return {folder_.get(), folder, reinterpret_cast<DomainState *>(state_.base())->files, control};
+  }
+
+ private:
+  platform::GrowingFile state_;
+  platform::FileDescriptor folder_;
+};
 }  // namespace
 
 std::string FoundFiles::path(DomainFile file) const {
@@ -78,12 +97,15 @@ Errc FoundFiles::look_without_control() noexcept try {
   TMH_TRY(identify(nullptr, false, &found));
   const std::string what = path(DomainFile::kControl) + " was removed";
   TMH_TRY(refuse_users(Errc::kDomainInUse, what + kInUse));
-  if (found == Identity::kUnknown) return Errc::kOk;
+  // Files of shared memory are made after the control file, and removed before it.
+  if (found == Identity::kUnknown && !platform::has_entry(path(DomainFile::kVersionData)))
+    return Errc::kOk;
   TMH_TRY(storage::refuse_remains(folder_));
   return fail(
       Errc::kFileReplaced,
       what + " since the domain was in use, and nobody has closed it: put it back, or remove " +
-          storage::name_of(DomainFile::kState) + " to begin a new domain");
+          storage::name_of(DomainFile::kState) + " and " +
+          storage::name_of(DomainFile::kVersionData) + " to begin a new domain");
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("the names of the domain's files");
 }
@@ -126,15 +148,26 @@ Errc FoundFiles::identify(const ControlFile *control, bool is_marked,
   return Errc::kOk;
 }
 
+Errc FoundFiles::look_for_shared(const ControlFile &control, bool *is_whole) noexcept try {
+  *is_whole = false;
+  Identity found{};
+  TMH_TRY(identify(&control, true, &found));
+  if (found != Identity::kOurs) return Errc::kOk;
+  StateTable table;
+  TMH_TRY(table.open(folder_));
+  std::string name;
+  const FolderLook look = table.look(folder_, control);
+  *is_whole = look.find(FolderLook::Files::kShared, &name) == Standing::kSame;
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the names of the domain's files");
+}
+
 Errc FoundFiles::look_at_files(const ControlFile &control) noexcept {
   state_ = State::kOurs;
-  platform::GrowingFile file;
-  TMH_TRY(file.open(path(DomainFile::kState), sizeof(DomainState), kStateBytesMax,
-                    platform::GrowingFile::Blocks::kAllocated));
-  const platform::FileDescriptor folder(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return fail_errno(Errc::kIo, folder_);
-  const FolderLook look(folder.get(), folder_, reinterpret_cast<DomainState *>(file.base())->files,
-                        control);
+  StateTable table;
+  TMH_TRY(table.open(folder_));
+  const FolderLook look = table.look(folder_, control);
   std::string name;
   Standing standing = look.find(FolderLook::Files::kDurable, &name);
   if (standing == Standing::kSame) standing = look.find_replaced_log(&name);
@@ -153,14 +186,14 @@ Errc FoundFiles::look_at_files(const ControlFile &control) noexcept {
 Errc FoundFiles::settle(const ControlFile &control, const std::string &what,
                         bool is_durable_file) noexcept {
   TMH_TRY(refuse_users(Errc::kFileReplaced, what + kInUse));
-  const bool is_strict =
-      control.header.durability == static_cast<std::uint32_t>(Durability::kStrict);
-  if (is_durable_file || !is_strict)
+  const bool is_in_log =
+      control.header.durability == static_cast<std::uint32_t>(Durability::kStrict) &&
+      control.header.acknowledged_early == 0;
+  if (is_durable_file || !is_in_log)
     return fail(Errc::kFileReplaced,
                 what +
-                    " since the domain was in use, and nobody has closed it; put it back, open a "
-                    "backup, or take the files as they are: tmh recover --accept-files " +
-                    folder_);
+                    " since the domain was in use, and nobody has closed it: put it back, open a "
+                    "backup, or see --accept-files of tmh recover");
   state_ = State::kNone;
   return Errc::kOk;
 }

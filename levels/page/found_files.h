@@ -42,6 +42,9 @@ class FoundFiles {
   // Nothing is the file that it was: the folder is a copy.
   [[nodiscard]] bool is_copy() const noexcept { return is_copy_; }
 
+  // Is all of the shared memory of this life there?
+  [[nodiscard]] Errc look_for_shared(const storage::ControlFile &control, bool *is_whole) noexcept;
+
   // Does a process hold the control file or the table of participants? REQUIRES: not this one.
   [[nodiscard]] static Errc look_for_holder(const std::string &folder, bool *is_held) noexcept;
 

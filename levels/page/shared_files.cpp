@@ -18,6 +18,7 @@
 #include "platform/failure.h"
 #include "platform/fence.h"
 #include "platform/try.h"
+#include "storage/checkpoint_file.h"
 #include "storage/latency.h"
 #include "storage/segment_files.h"
 
@@ -61,6 +62,17 @@ constexpr DomainFile kRebuildable[] = {DomainFile::kState,        DomainFile::kP
                                        DomainFile::kVersionHeads, DomainFile::kVersionData,
                                        DomainFile::kCommits,      DomainFile::kAccesses,
                                        DomainFile::kLogState};
+
+// With zeros.
+Errc overwrite(const std::string &path, std::size_t offset, std::size_t bytes) noexcept {
+  platform::FileDescriptor file;
+  TMH_TRY(platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file));
+  const std::string zeros(bytes, '\0');
+  return pwrite(file.get(), zeros.data(), bytes, static_cast<off_t>(offset)) ==
+                 static_cast<ssize_t>(bytes)
+             ? Errc::kOk
+             : fail_errno(Errc::kIo, path);
+}
 
 std::string file_in(const std::string &folder, DomainFile file) {
   return folder + "/" + storage::name_of(file);
@@ -322,24 +334,29 @@ Errc SharedFiles::open_state(bool *fresh) noexcept {
         folder_ + " is a copy of the folder of a domain that is in use: make it by backup()");
   TMH_TRY(control_hold_.acquire(path("tmh.control"), control_file_.fd()));
   TMH_TRY(participants_hold_.acquire(path("tmh.participants"), participants_file_.fd()));
-  if (!*fresh) return enter_rebuildable();
+  if (!*fresh) return enter_rebuildable(false);
   state_->pid_namespace = place_.pids;
   state_->time_namespace = place_.clock;
+  in_place_.forget(found.is_copy());  // before what it lists goes
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there
   // are none.
   storage::remove_segment_files(folder_, {storage::name_before(SegmentFile::kPages)});
-  in_place_.forget(found.is_copy());
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in
   // between would lose its versions.
   TMH_TRY(bound_state());
-  TMH_TRY(enter_rebuildable());
+  TMH_TRY(enter_rebuildable(true));
   storage::store_open_mark(&control_->header, storage::open_mark(control_file_.fd()));
   has_begun_ = true;
   return Errc::kOk;
 }
 
-Errc SharedFiles::enter_rebuildable() noexcept {
-  const std::uint64_t slots = state_->version_capacity.load(std::memory_order_relaxed);
+// Files that grow and shrink have their length from the first participant, and from whoever changes
+// it.
+Errc SharedFiles::enter_rebuildable(bool is_first) noexcept {
+  const std::uint64_t slots =
+      is_first ? state_->version_capacity.load(std::memory_order_relaxed) : 0;
+  const std::uint64_t entries = is_first ? state_->log_capacity : 0;
+  const std::uint64_t accesses = is_first ? state_->access_capacity : 0;
   TMH_TRY(in_place_.enter(DomainFile::kControl, control_file_.fd(), storage::kControlBytes));
   TMH_TRY(in_place_.enter(DomainFile::kState, state_file_.fd(), sizeof(DomainState)));
   TMH_TRY(in_place_.enter(DomainFile::kParticipants, participants_file_.fd(),
@@ -348,25 +365,48 @@ Errc SharedFiles::enter_rebuildable() noexcept {
                           slots * sizeof(VersionHead)));
   TMH_TRY(in_place_.enter(DomainFile::kVersionData, version_data_file_.fd(), slots * kPageBytes));
   TMH_TRY(in_place_.enter(DomainFile::kCommits, commits_.file().fd(),
-                          state_->log_capacity * sizeof(CommitLogEntry)));
+                          entries * sizeof(CommitLogEntry)));
   return in_place_.enter(DomainFile::kAccesses, accesses_file_.fd(),
-                         state_->access_capacity * sizeof(AccessEntry));
+                         accesses * sizeof(AccessEntry));
 }
 
-Errc SharedFiles::accept_files(const std::string &folder) noexcept {
-  const std::string control = file_in(folder, DomainFile::kControl);
+// What the domain cannot do without is looked at before anything goes: it may be put back instead.
+// Shared memory goes only where a part of it has gone already.
+Errc SharedFiles::accept_files(const std::string &folder, bool *keeps_shared) noexcept {
   bool is_held = false;
   TMH_TRY(FoundFiles::look_for_holder(folder, &is_held));
   if (is_held) return fail(Errc::kDomainInUse, folder);
-  platform::FileDescriptor file;
-  TMH_TRY(platform::open_regular(control, O_RDWR, platform::FileRole::kOwn, &file));
-  constexpr std::uint64_t kNone = 0;
-  constexpr auto kAt = static_cast<off_t>(offsetof(storage::ControlFile, header) +
-                                          offsetof(storage::ControlHeaderV1, open_mark));
-  if (pwrite(file.get(), &kNone, sizeof kNone, kAt) != sizeof kNone)
-    return fail_errno(Errc::kIo, control);
+  const std::string path = file_in(folder, DomainFile::kControl);
+  std::string bytes;
+  TMH_TRY(read_control(path, &bytes));
+  const auto control = storage::new_control(0, 0);
+  std::memcpy(static_cast<void *>(control.get()), bytes.data(), sizeof *control);
+  const auto need = [](const std::string &file, std::uint64_t least) {
+    struct stat info {};
+    return stat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+                   static_cast<std::uint64_t>(info.st_size) >= least
+               ? Errc::kOk
+               : fail(Errc::kFileReplaced, file + " is not there as a whole: put it back first");
+  };
+  for (const storage::SegmentRecordV1 &record : control->segments) {
+    if (!storage::is_used(record)) continue;
+    const std::string name = record.name;
+    TMH_TRY(need(name.front() == '/' ? name : folder + "/" + name,
+                 record.offset_bytes + record.size_bytes));
+  }
+  if (control->header.durability != 0)
+    TMH_TRY(need(file_in(folder, DomainFile::kCheckpoint), 2 * sizeof(storage::CheckpointV1)));
+  TMH_TRY(FoundFiles(folder).look_for_shared(*control, keeps_shared));
+  if (*keeps_shared)
+    return overwrite(file_in(folder, DomainFile::kState), offsetof(DomainState, files),
+                     sizeof(storage::FileTable));
+  // The mark last: death before that leaves the folder refused.
   remove_rebuildable_files(folder);
-  return Errc::kOk;
+  return overwrite(path,
+                   offsetof(storage::ControlFile, header) +
+                       offsetof(storage::ControlHeaderV1, acknowledged_early),
+                   offsetof(storage::ControlHeaderV1, reserved_zero) -
+                       offsetof(storage::ControlHeaderV1, acknowledged_early));
 }
 
 void SharedFiles::begin_state() noexcept {

@@ -61,8 +61,9 @@ class SharedFiles final : public SharedState {
   [[nodiscard]] FilesInPlace &in_place() noexcept { return in_place_; }
   [[nodiscard]] const FilesInPlace &in_place() const noexcept { return in_place_; }
   // The user takes a folder as it is, whatever files were removed or replaced since its domain was
-  // in use: shared memory goes. kDomainInUse. REQUIRES the folder lock.
-  [[nodiscard]] static Errc accept_files(const std::string &folder) noexcept;
+  // in use. *keeps_shared: shared memory is whole, and stays. kDomainInUse; kFileReplaced: a file is
+  // missing without which there is no domain. REQUIRES the folder lock.
+  [[nodiscard]] static Errc accept_files(const std::string &folder, bool *keeps_shared) noexcept;
   // Is what names this identity of the life of the domain that open() has found? It has made a new
   // one if what is shared was not.
   [[nodiscard]] bool is_of_found_life(const std::uint64_t (&domain_id)[2],
@@ -120,7 +121,7 @@ class SharedFiles final : public SharedState {
   }
   // REQUIRES the folder lock, and that this object does not hold the table of participants itself.
   [[nodiscard]] Errc look_for_users(bool *is_used) const noexcept;
-  [[nodiscard]] Errc enter_rebuildable() noexcept;
+  [[nodiscard]] Errc enter_rebuildable(bool is_first) noexcept;
   static void remove_rebuildable_files(const std::string &folder) noexcept;
   void begin_state() noexcept;
   void close_rebuildable() noexcept;

@@ -106,6 +106,63 @@ TEST_F(FilesInPlaceTest, TheUserMayTakeTheFilesAsTheyAre) {
   }
 }
 
+// The file may still be put back: then nothing is lost.
+TEST_F(FilesInPlaceTest, WhatCannotGoOnIsNotAccepted) {
+  RecoverOptions accepts;
+  accepts.accept_files = true;
+  DomainOptions options = durable_options(Durability::kBuffered);
+  options.flush_interval_ms = 60'000;
+  in_domain(domain(), options, Ending::kKilled,
+            [](const Domain &domain, const Segment &segment) { store(domain, segment, 4); });
+  for (const char *name : {"/a.db", "/tmh.checkpoint"}) {
+    fs::rename(domain() + name, folder_ / "aside");
+    expect_error(
+        Errc::kFileReplaced, [&] { (void)recover(domain(), accepts); }, name);
+    fs::rename(folder_ / "aside", domain() + name);
+  }
+  const Domain self = Domain::open(domain(), options);
+  EXPECT_EQ(read_word(self, self.map("a.db", raw_pages(64)), 0), 4U);
+}
+
+// Commits that only shared memory has come into the data file that was put there.
+TEST_F(FilesInPlaceTest, SharedMemoryThatIsWholeIsNotLostByAccepting) {
+  DomainOptions options = durable_options(Durability::kBuffered);
+  options.flush_interval_ms = 60'000;
+  in_domain(domain(), options, Ending::kKilled,
+            [](const Domain &domain, const Segment &segment) { store(domain, segment, 4); });
+  fs::copy_file(domain() + "/a.db", folder_ / "copy");
+  fs::rename(folder_ / "copy", domain() + "/a.db");
+  RecoverOptions accepts;
+  accepts.accept_files = true;
+  EXPECT_GE(recover(domain(), accepts).salvaged, 1U);
+  const Domain self = Domain::open(domain(), options);
+  EXPECT_EQ(read_word(self, self.map("a.db", raw_pages(64)), 0), 4U);
+}
+
+// A strict domain whose program has asked for less.
+TEST_F(FilesInPlaceTest, ABufferedCommitOfAStrictDomainIsNotLostInSilence) {
+  for (const bool is_buffered : {false, true}) {
+    in_domain(domain(), durable_options(), Ending::kKilled,
+              [&](const Domain &domain, const Segment &segment) {
+                store(domain, segment, 1);
+                if (!is_buffered) return;
+                domain.begin();
+                word_of(segment, 0) = 2;
+                EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
+              });
+    fs::remove(domain() + "/tmh.state");
+    if (is_buffered) {
+      expect_error(Errc::kFileReplaced, [&] { (void)Domain::open(domain(), durable_options()); });
+      continue;
+    }
+    expect_child("opens", [&] {
+      Domain self = Domain::open(domain(), durable_options());
+      EXPECT_EQ(read_word(self, self.map("a.db", raw_pages(64)), 0), 1U);
+      self.close();
+    });
+  }
+}
+
 TEST_F(FilesInPlaceTest, FilesInUseAreNotAccepted) {
   const Domain self = Domain::open(domain(), durable_options());
   RecoverOptions accepts;
