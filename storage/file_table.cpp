@@ -20,9 +20,9 @@ namespace {
 
 constexpr unsigned kMask = STATX_TYPE | STATX_SIZE | STATX_INO | STATX_BTIME;
 
-// A file system gives an inode's number to the next file when the file has gone, and the same device
-// another number when it is mounted again. A file's birth does not come again; where the file system
-// does not know it, the device has to do.
+// A file system gives an inode's number to the next file when the file has gone, and the same
+// device another number when it is mounted again. A file's birth does not come again; where the
+// file system does not know it, the device has to do.
 std::uint64_t number_of(const struct statx &info) noexcept {
   const bool has_birth = (info.stx_mask & STATX_BTIME) != 0;
   const std::uint64_t words[] = {

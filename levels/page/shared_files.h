@@ -61,8 +61,8 @@ class SharedFiles final : public SharedState {
   [[nodiscard]] FilesInPlace &in_place() noexcept { return in_place_; }
   [[nodiscard]] const FilesInPlace &in_place() const noexcept { return in_place_; }
   // The user takes a folder as it is, whatever files were removed or replaced since its domain was
-  // in use. *keeps_shared: shared memory is whole, and stays. kDomainInUse; kFileReplaced: a file is
-  // missing without which there is no domain. REQUIRES the folder lock.
+  // in use. *keeps_shared: shared memory is whole, and stays. kDomainInUse; kFileReplaced: a file
+  // is missing without which there is no domain. REQUIRES the folder lock.
   [[nodiscard]] static Errc accept_files(const std::string &folder, bool *keeps_shared) noexcept;
   // Is what names this identity of the life of the domain that open() has found? It has made a new
   // one if what is shared was not.
