@@ -25,8 +25,9 @@ using Blocks = platform::GrowingFile::Blocks;
 
 namespace {
 
-const char *const kStateName = storage::name_of(storage::DomainFile::kLineState);
-const char *const kContextsName = storage::name_of(storage::DomainFile::kContexts);
+// No objects: static objects of a program may open a domain before those of this file are there.
+const char *state_name() noexcept { return storage::name_of(storage::DomainFile::kLineState); }
+const char *contexts_name() noexcept { return storage::name_of(storage::DomainFile::kContexts); }
 constexpr std::uint64_t kContextsBytes = kContextsMax * sizeof(LineContextV1);
 // Without files: the state, the contexts and the words, one behind the other.
 constexpr std::uint64_t kProcessWordsBytes = kProcessWords * sizeof(LineWord);
@@ -41,8 +42,8 @@ std::string words_name(std::uint32_t segment) {
 }  // namespace
 
 void LineMemory::remove_files(const std::string &folder) noexcept {
-  unlink((folder + "/" + kStateName).c_str());
-  unlink((folder + "/" + kContextsName).c_str());
+  unlink((folder + "/" + state_name()).c_str());
+  unlink((folder + "/" + contexts_name()).c_str());
   storage::remove_segment_files(folder, {storage::name_before(storage::SegmentFile::kLines)});
 }
 
@@ -53,9 +54,9 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
   segments_high_.store(0, std::memory_order_relaxed);
   const platform::BootId boot = platform::this_boot();
   *found = false;
-  if (platform::has_entry(path(kStateName))) {
+  if (platform::has_entry(path(state_name()))) {
     std::string bytes;
-    if (const Errc error = platform::read_file(path(kStateName), 1u << 20, &bytes);
+    if (const Errc error = platform::read_file(path(state_name()), 1u << 20, &bytes);
         error != Errc::kOk)
       return error;
     alignas(LineStateV1) unsigned char head[sizeof(LineStateV1)] = {};
@@ -67,17 +68,17 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
                    state->state_bytes != sizeof(LineStateV1) || bytes.size() < sizeof(LineStateV1)))
       return fail(
           Errc::kForeignVersion,
-          path(kStateName) + " is of another version that is, or was, in use since this boot");
+          path(state_name()) + " is of another version that is, or was, in use since this boot");
   } else if (errno != ENOENT) {
-    return fail_errno(Errc::kIo, path(kStateName));
+    return fail_errno(Errc::kIo, path(state_name()));
   }
   if (!*found) remove_files(folder_);
   if (const Errc error =
-          state_file_.open(path(kStateName), sizeof(LineStateV1), 4096, Blocks::kAllocated);
+          state_file_.open(path(state_name()), sizeof(LineStateV1), 4096, Blocks::kAllocated);
       error != Errc::kOk)
     return error;
-  if (const Errc error =
-          contexts_file_.open(path(kContextsName), kContextsBytes, kContextsBytes, Blocks::kSparse);
+  if (const Errc error = contexts_file_.open(path(contexts_name()), kContextsBytes, kContextsBytes,
+                                             Blocks::kSparse);
       error != Errc::kOk)
     return error;
   contexts_ = reinterpret_cast<LineContextV1 *>(contexts_file_.base());
@@ -166,9 +167,9 @@ Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
 Errc LineMemory::enter(storage::FileTable &files) const noexcept {
   using storage::DomainFile;
   TMH_TRY(storage::enter(files.at(DomainFile::kLineState), state_file_.fd(), sizeof(LineStateV1),
-                         path(kStateName)));
+                         path(state_name())));
   return storage::enter(files.at(DomainFile::kContexts), contexts_file_.fd(), kContextsBytes,
-                        path(kContextsName));
+                        path(contexts_name()));
 }
 
 Errc LineMemory::enter(storage::FileTable &files, std::uint32_t segment) const noexcept {
@@ -263,7 +264,7 @@ Errc LineMemory::allocate_context(std::uint32_t number, std::uint64_t begin,
   const std::uint64_t at = number * sizeof(LineContextV1) + begin;
   if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), at, bytes);
       error != Errc::kOk)
-    return fail(error, path(kContextsName));
+    return fail(error, path(contexts_name()));
   return Errc::kOk;
 }
 

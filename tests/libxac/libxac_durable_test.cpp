@@ -62,13 +62,7 @@ class LibxacDurable : public ::testing::Test {
       die_unless_failed();
     });
     ASSERT_EQ(end.signal, SIGKILL);
-    for (const auto &entry : fs::directory_iterator(domain())) {
-      const std::string name = entry.path().filename();
-      const bool durable = name == "tmh.control" || name == "tmh.checkpoint" ||
-                           name == "tmh.lock" || name.starts_with("tmh.log.0") ||
-                           name.ends_with(".db");
-      if (!durable) fs::remove(entry.path());
-    }
+    lose_shared_memory(domain());
   }
 
   TempFolder folder_;
