@@ -46,7 +46,7 @@ struct ControlHeaderV1 {             // offset
   std::uint32_t detection;           //   68  Detection; the first participant stores it
   std::uint64_t life;                //   72  new_life() of the shared files of this one; 0: of none
   std::uint32_t segment_generation;  //   80  changes with every new segment; atomic
-  std::uint32_t acknowledged_early;  //   84  1: since open_mark was set, commits that no log has
+  std::uint32_t acknowledged_early;  //   84  1: shared memory may have commits that no log has
   std::uint64_t open_mark;           //   88  open_mark(), file_table.h; 0: no shared memory is left
   std::uint8_t reserved_zero[4000];  //   96
 };
@@ -164,7 +164,9 @@ inline void store_life(ControlHeaderV1 *header, std::uint64_t life) noexcept {
       .load(std::memory_order_relaxed);
 }
 inline void store_open_mark(ControlHeaderV1 *header, std::uint64_t mark) noexcept {
-  std::atomic_ref<std::uint32_t>(header->acknowledged_early).store(0, std::memory_order_relaxed);
+  // Shared memory goes, and what it had is in the log, or was given up.
+  if (mark == 0)
+    std::atomic_ref<std::uint32_t>(header->acknowledged_early).store(0, std::memory_order_relaxed);
   std::atomic_ref<std::uint64_t>(header->open_mark).store(mark, std::memory_order_relaxed);
 }
 

@@ -3,13 +3,14 @@
 // Why:       files are found by name, and a cleaner, a restore by copying or an administrator may
 //            remove, replace or cut what is in use. Participants that then have two files of one
 //            name open do not see each other's commits.
-// Shape:     FileTable lies in tmh.state. Whoever opens a file enters it; the first one decides.
+// Shape:     FileTable lies in tmh.state. Each participant enters the files that it
+//            opens; the first one decides.
 //            tmh.control says whether there is such a table (open_mark()).
 // Invariant: two participants have the same file open under each name. A participant that comes
 //            looks at all of them (FolderLook) before it opens, makes or removes any.
 // Sharing:   between processes, without a lock: an entry is stored once, its bytes grow and shrink
-//            with the file. Entries of segments are made under the folder lock, or by whoever needs
-//            a segment first.
+//            with the file. Entries of segments are made under the folder lock, or by the
+//            participant that needs a segment first.
 // Contexts:  note_bytes() is async-signal-safe; nothing else is.
 #pragma once
 
@@ -84,7 +85,7 @@ static_assert(static_cast<std::size_t>(DomainFile::kEnd) <= 16);
                          const std::string &path) noexcept;
 // The file is so long from now on. REQUIRES: entered.
 inline void note_bytes(FileEntry &entry, std::uint64_t bytes) noexcept {
-  // relaxed: whoever looks at the file's length sees one that it had before or has now
+  // relaxed: a reader of the file's length sees one that it had before or has now
   entry.bytes.store(bytes, std::memory_order_relaxed);
 }
 // The same for a log file, which keeps its length.
@@ -111,7 +112,7 @@ class FolderLook {
 
   enum class Files : std::uint8_t {
     kAll,
-    // Those that hold what is committed once nobody is in the domain: control, checkpoint, data.
+    // Those that hold what is committed once no participant is alive: control, checkpoint, data.
     kDurable,
     // Those that are made anew for each life of the domain.
     kShared
@@ -124,8 +125,8 @@ class FolderLook {
   // Log files [first, end), each `bytes` long.
   [[nodiscard]] Standing find_log(std::uint64_t first, std::uint64_t end, std::uint64_t bytes,
                                   std::string *name) const;
-  // A log file that is another one than was made in this life of the domain, when nobody knows
-  // which are needed: one that is gone may have been archived, or recycled.
+  // A log file that is another one than was made in this life of the domain, for a caller that does
+  // not know which are needed: one that is gone may have been archived, or recycled.
   [[nodiscard]] Standing find_replaced_log(std::string *name) const;
 
  private:

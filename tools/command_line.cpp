@@ -230,7 +230,7 @@ class CommandLine {
     sub.add_flag(
         "--accept-files", recover_.accept_files,
         "take the files as they are, although one was removed or replaced while the domain "
-        "was in use; what was only in shared memory is lost");
+        "was in use; what is neither there nor in shared memory that is whole is lost");
   }
 
   void add_image() {

@@ -244,9 +244,9 @@ std::string displaced_file(const std::string &folder, const ControlFile &control
   const FileDescriptor at(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const FolderLook look(at.get(), folder, state->files, control);
   std::string name;
-  Standing found = Standing::kCut;
-  // A file that shrinks meanwhile is shorter than we have read that it is.
-  for (int tries = 0; tries < kTries && found == Standing::kCut; ++tries) {
+  Standing found = Standing::kUnknown;
+  // What we have read of a file that shrinks, or is made, meanwhile is no longer so.
+  for (int tries = 0; tries < kTries && found != Standing::kSame; ++tries) {
     StateBytes read;
     if (!read_state_of_this_boot(folder, &read))
       return is_marked_open(folder, control)

@@ -62,7 +62,7 @@ struct LiveParticipant {
 [[nodiscard]] std::vector<LiveParticipant> live_participants(const std::string &folder);
 
 // A file of the domain that is not the one that its participants have open, or had when they died,
-// and what has become of it. Empty: there is none, or nobody knows.
+// and what has become of it. Empty: there is none, or no file says so.
 [[nodiscard]] std::string displaced_file(const std::string &folder,
                                          const storage::ControlFile &control);
 

@@ -52,7 +52,7 @@ CrowdedOutcome run_crowded(const CrowdedRun &run, const std::string &folder) {
     clock.start();
     results->timed[index] = work_for(run.run_ms, run.durability, worker.get());
     clock.finish();
-    clock.meet();  // nobody closes while another still works
+    clock.meet();  // no process closes while another works
     CrowdedOutcome &out = results->of[index];
     for (const SiteReport &report : bank->reports()) {
       out.line_commits += report.line_commits;

@@ -147,7 +147,7 @@ Errc Opening::attach() {
 void Opening::remove_made(bool was_closed) {
   page::SharedFiles &memory = *domain_.memory_;
   if (!memory.is_new() && !(was_closed && memory.has_begun())) return;
-  if (memory.has_begun()) memory.in_place().forget(false);  // nobody misses what goes now
+  if (memory.has_begun()) memory.in_place().forget(false);  // the next open misses nothing
   if (memory.is_new() && domain_.durable_ != nullptr && domain_.durable_->remove_new() != Errc::kOk)
     return;
   LineDomain::remove_files(domain_.folder_);
@@ -398,7 +398,8 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   const bool is_home =
       domain.memory_->versions_live() == 0 &&
       (domain.lines_ == nullptr || domain.durable_ != nullptr || domain.lines_->is_settled());
-  // Shared memory that was taken away is not needed when nobody else has it open: none could join.
+  // Shared memory that was taken away is not needed when no other participant is alive: no process
+  // could join.
   const Errc displaced = files.check();
   const std::string what = displaced == Errc::kOk ? std::string() : platform::failure_detail();
   bool last = !domain.memory_->anyone_alive() && is_home &&

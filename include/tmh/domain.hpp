@@ -285,7 +285,7 @@ struct RecoverOptions {
   std::string log_folder;               // where archive() put earlier log files
   unsigned threads = 0;                 // 0: one per core
   // After kFileReplaced: takes the folder's files as they are, a volatile domain's too. What was
-  // committed and is not in them is lost.
+  // committed and is neither in them nor in shared memory that is whole is lost.
   bool accept_files = false;
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };

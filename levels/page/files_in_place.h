@@ -50,7 +50,7 @@ class FilesInPlace {
   [[nodiscard]] Errc check_files(Files which) const noexcept;
   // kIo: this process no longer reaches it.
   [[nodiscard]] Errc check_path() const noexcept;
-  // Nobody can come, nor find the files.
+  // No process can open the domain there, nor find its files.
   [[nodiscard]] bool is_folder_gone() const noexcept;
   // check_files() of all, at most every 100 ms: before a commit is acknowledged. now_ns: of
   // platform::coarse_ns().
@@ -71,7 +71,7 @@ class FilesInPlace {
 
   const SharedState &memory_;
   platform::FileDescriptor folder_;
-  // 0: a file was missing, or nobody has looked.
+  // 0: a file was missing, or this participant has not looked yet.
   std::atomic<std::uint64_t> next_look_ns_{0};
 };
 

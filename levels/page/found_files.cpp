@@ -181,8 +181,8 @@ Errc FoundFiles::look_at_files(const ControlFile &control) noexcept {
                 is_durable_file);
 }
 
-// `what` has become of a file. Where all that was acknowledged is in the log, nobody misses what is
-// made anew.
+// `what` has become of a file. Where all that was acknowledged is in the log, the opener makes
+// shared memory anew and loses nothing.
 Errc FoundFiles::settle(const ControlFile &control, const std::string &what,
                         bool is_durable_file) noexcept {
   TMH_TRY(refuse_users(Errc::kFileReplaced, what + kInUse));

@@ -350,8 +350,8 @@ Errc SharedFiles::open_state(bool *fresh) noexcept {
   return Errc::kOk;
 }
 
-// Files that grow and shrink have their length from the first participant, and from whoever changes
-// it.
+// Files that grow and shrink have their length from the first participant, and from the participant
+// that changes it.
 Errc SharedFiles::enter_rebuildable(bool is_first) noexcept {
   const std::uint64_t slots =
       is_first ? state_->version_capacity.load(std::memory_order_relaxed) : 0;

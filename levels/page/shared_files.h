@@ -50,7 +50,7 @@ class SharedFiles final : public SharedState {
   // By name: what is mapped stays. REQUIRES the folder lock, no other participant in the domain,
   // and nothing in them that is needed.
   void remove_rebuildable_files() noexcept;
-  // Has open() found nobody in the domain, and begun a life of it?
+  // Has open() found no living participant, and begun a life of the domain?
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
   // Has this object's open() made the domain?
   [[nodiscard]] bool is_new() const noexcept { return is_new_; }

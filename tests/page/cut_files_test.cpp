@@ -10,16 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
 #include <tmh/tmh.hpp>
 
 #include "tests/support/children.h"
+#include "tests/support/last_words.h"
 #include "tests/support/modes.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
@@ -29,12 +28,6 @@ namespace {
 
 using Cell = field<std::uint64_t>;
 constexpr std::uint64_t kCells = 40;
-
-struct CutDeath {
-  int signal = 0;
-  int exit_code = 0;
-  std::string said;
-};
 
 // A domain with a segment of which all pages are written, several times.
 class CutFilesTest : public testing::TestWithParam<Mode> {
@@ -75,23 +68,9 @@ class CutFilesTest : public testing::TestWithParam<Mode> {
     std::unique_ptr<Site> site;
   };
 
-  CutDeath death_of(const std::function<void()> &body) const {
-    const std::string path = folder_ / "said";
-    const ChildEnd end = run_in_child("cut", [&] {
-      const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-      if (file < 0 || dup2(file, STDERR_FILENO) < 0)
-        throw std::runtime_error("redirecting standard error");
-      signal(SIGSEGV, SIG_DFL);
-      signal(SIGBUS, SIG_DFL);
-      body();
-    });
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    return {end.signal, end.exit_code, text.str()};
-  }
   void expect_named(const std::string &name, off_t cut_to = 0) const {
     const std::string place = folder_ / "of-" + name;
-    const CutDeath death = death_of([&] {
+    const Death death = death_of("cut", [&] {
       const Writer writer(place);
       for (std::uint64_t value = 1; value <= 3; ++value) writer.commit(value);
       if (truncate((place + "/" + name).c_str(), cut_to) != 0)
@@ -125,7 +104,7 @@ TEST_P(CutFilesTest, SharedFilesAreNamed) {
 }
 
 TEST_P(CutFilesTest, SharedFileIsNamedBeforeAnySegmentIsMapped) {
-  const CutDeath death = death_of([&] {
+  const Death death = death_of("cut", [&] {
     const Domain opened = Domain::open(domain(), options_for(GetParam()));
     if (truncate((domain() + "/tmh.state").c_str(), 0) != 0) throw std::runtime_error("cutting");
     (void)opened.participants();
@@ -135,7 +114,7 @@ TEST_P(CutFilesTest, SharedFileIsNamedBeforeAnySegmentIsMapped) {
 }
 
 TEST_P(CutFilesTest, HandlerOfTheProgramGetsTheSignal) {
-  const CutDeath death = death_of([&] {
+  const Death death = death_of("cut", [&] {
     signal(SIGBUS, [](int) { _exit(42); });
     const Writer writer(domain());
     writer.commit(1);
@@ -147,7 +126,7 @@ TEST_P(CutFilesTest, HandlerOfTheProgramGetsTheSignal) {
 }
 
 TEST_P(CutFilesTest, AccessBehindTheSegmentIsStillTheProgramsError) {
-  const CutDeath death = death_of([&] {
+  const Death death = death_of("cut", [&] {
     const Writer writer(domain());
     writer.commit(1);
     atomically(writer.domain, [&] { static_cast<void>(writer.cell(kCells).load()); });

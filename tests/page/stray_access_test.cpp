@@ -7,16 +7,13 @@
 //             there, (4) TMH_STRAY=allow leaves all of it to the tracking. Without keys, (5) a
 //             demanded fault is refused, and exact signal tracking still finds (1). Everywhere, (6)
 //             behind a segment's end and after a close the sentence is as clear.
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,31 +24,11 @@
 
 #include "platform/protection_keys.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/last_words.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
 namespace {
-
-struct Death {
-  int signal = 0;
-  std::string said;  // on standard error
-};
-
-Death death_of(const std::string &name, const std::function<void()> &body) {
-  const TempFolder folder;
-  const std::string path = folder.path() + "/said";
-  const ChildEnd end = run_in_child(name, [&] {
-    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file < 0 || dup2(file, STDERR_FILENO) < 0)
-      throw std::runtime_error("redirecting standard error");
-    signal(SIGSEGV, SIG_DFL);
-    signal(SIGBUS, SIG_DFL);
-    body();
-  });
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return {end.signal, text.str()};
-}
 
 void expect_stray(const std::string &part, const std::function<void()> &body,
                   const std::string &name = "stray") {

@@ -4,7 +4,7 @@
 //             goes on and closes; or the user is killed. At last the folder is opened again.
 // Invariants: (1) no loss in silence: what was acknowledged is found, or somebody was told: a
 //             commit, close() or an open was refused with a sentence that names a file, or the user
-//             died of SIGBUS. (2) nobody hangs. (3) a process that joins has the files of the
+//             died of SIGBUS. (2) no process hangs. (3) a process that joins has the files of the
 //             others, or is refused.
 #include <gtest/gtest.h>
 #include <signal.h>

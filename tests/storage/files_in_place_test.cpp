@@ -16,6 +16,7 @@
 #include <tmh/tmh.hpp>
 
 #include "platform/files.h"
+#include "storage/control.h"
 #include "storage/file_table.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
@@ -219,6 +220,19 @@ TEST(FileTableTest, TheFirstToEnterDecides) {
   EXPECT_EQ(entry.bytes.load(), 8U);
   EXPECT_EQ(storage::enter(entry, other.get(), 16, "one"), Errc::kFileReplaced);
   EXPECT_EQ(entry.bytes.load(), 8U);
+}
+
+// The next participant that is alone sets the mark before it has written to the log what the dead
+// have left: the note of their early acknowledgements stays until shared memory goes.
+TEST(FileTableTest, EarlyAcknowledgementsAreForgottenWithSharedMemoryOnly) {
+  const auto control = storage::new_control(0, 0);
+  storage::store_open_mark(&control->header, 7);
+  EXPECT_EQ(control->header.acknowledged_early, 0U);
+  storage::note_early_acknowledgement(&control->header);
+  storage::store_open_mark(&control->header, 8);
+  EXPECT_EQ(control->header.acknowledged_early, 1U);
+  storage::store_open_mark(&control->header, 0);
+  EXPECT_EQ(control->header.acknowledged_early, 0U);
 }
 
 // Of a copy it is another one.

@@ -117,7 +117,7 @@ void bind_instances(nb::module_ &module) {
            })
       .def("_watch", [](Transaction &self, nb::handle frame,
                         const std::string &name) { self.watch(frame.ptr(), name); })
-      // By its name, as a function. Who reads it may call it.
+      // By its name, as a function, so that a reader of the message may call it.
       .def("__reduce__", [](nb::handle self) {
         made<Transaction>(self.ptr()).is_used();
         return self.attr("__qualname__");

@@ -90,9 +90,9 @@ def taken_from_the_end(monkeypatch):
     pytest.param(actions_at_once, marks=pytest.mark.quick), value_left_behind, taken_from_the_end,
 ])
 def test_a_planted_fault_is_found(tmp_path, monkeypatch, plant):
-    volatile = [each for each in SETTINGS if each[0] == "none"]
+    not_durable = [each for each in SETTINGS if each[0] == "none"]
     plant(monkeypatch)
-    found = failures(0, 500, tmp_path, volatile)
+    found = failures(0, 500, tmp_path, not_durable)
     told = next(found, None)
     monkeypatch.undo()
     found.close()
