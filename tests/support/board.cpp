@@ -68,9 +68,10 @@ const Site *Player::site_of_next() {
 
 void Player::jostle() {
   // Most instances meet another one, some run through.
-  constexpr std::uint32_t kOneAccessIn = 16;
+  constexpr std::uint32_t kOneAccessIn = 16, kTriesWithWaits = 30;
   constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead
-  if (attempts_ == nullptr || random_() % kOneAccessIn != 0) return;
+  if (attempts_ == nullptr || failed_in_a_row_ >= kTriesWithWaits) return;
+  if (random_() % kOneAccessIn != 0) return;
   if (tmh::detail::current().hardware.depth != 0) return;  // waiting aborts RTM
   const std::uint64_t before = attempts_->load(std::memory_order_relaxed);
   const std::uint64_t until_ns = monotonic_ns() + kPatienceNs;

@@ -78,7 +78,8 @@ class Player {
   // `attempts`, when given, is counted up by all players at the end of each attempt, and an
   // instance sometimes waits in its middle until another one has ended (or a while has passed).
   // Instances take microseconds; without that they would hardly ever meet where there are fewer
-  // processors than processes.
+  // processors than processes. A player whose instances keep failing waits no more: conflict
+  // policies that only fail promise no progress to instances that make each other long.
   Player(const Board &board, Lane lane, std::atomic<std::uint64_t> *attempts = nullptr)
       : board_(board),
         lane_(lane),
@@ -172,6 +173,7 @@ class Player {
     if (must_commit_ && status != Status::kCommitted)
       ADD_FAILURE() << "an irrevocable instance aborted";
     must_commit_ = false;
+    failed_in_a_row_ = status == Status::kCommitted ? 0 : failed_in_a_row_ + 1;
     if (attempts_ != nullptr) attempts_->fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -180,6 +182,7 @@ class Player {
   std::minstd_rand random_;
   std::atomic<std::uint64_t> *attempts_;
   std::uint64_t conflicts_ = 0;
+  std::uint32_t failed_in_a_row_ = 0;
   PlaysAt where_ = PlaysAt::kAnywhere;
   bool prefers_thread_views_ = false;
   bool must_commit_ = false;
