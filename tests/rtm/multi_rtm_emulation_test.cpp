@@ -230,7 +230,7 @@ TEST_F(MultiRtmEmulation, SleepsLastTheirTime) {
 // while a transaction has a line of it does not come back with the next line. The transaction sees
 // that it has gone by lines that it has not read before: of those nothing is known to be stale.
 TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
-  constexpr int kTimes = 20, kRoundsMax = 5'000;
+  constexpr int kTimes = 20, kRoundsMax = 5'000, kSpins = 200;
   constexpr std::size_t kLooks = 4'000;
   struct alignas(64) Look {
     std::atomic<int> round;
@@ -265,7 +265,11 @@ TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
     const std::uint32_t status = attempt([&] {
       (void)page[0];
       std::size_t look = 0;
-      while (look < kLooks && looks[look].round.load(std::memory_order_relaxed) < round) ++look;
+      while (look < kLooks && looks[look].round.load(std::memory_order_relaxed) < round) {
+        ++look;
+        // The taker may have to wait for a processor, and no transaction can give up its own.
+        for (int spin = 0; spin < kSpins; ++spin) asm volatile("");
+      }
       if (look == kLooks) tmh::test::rtm_abort<1>();
       (void)page[64];
       tmh::test::rtm_abort<2>();
