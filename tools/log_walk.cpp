@@ -81,12 +81,17 @@ bool LogWalk::take(const RecordView &record, LogEntry *entry) {
   }
   if (building_.records == 0 || record.kind() == RecordKind::kOpen) building_ = {};
   if (building_.records++ == 0) building_.lsn = header.lsn;
-  building_.pages += header.pages;
   building_.bytes += header.length;
   if (record.kind() != RecordKind::kOpen) {
-    storage::DeltaCursor cursor(record);
-    for (storage::PageDelta delta; cursor.next(&delta);)
-      building_.changes.push_back({delta.page, delta.lines, delta.word_count});
+    storage::ItemCursor cursor(record);
+    for (storage::Item item; cursor.next(&item);) {
+      const storage::PageDelta &change = item.difference;
+      if (item.kind == storage::ItemKind::kPageDifference)
+        building_.changes.push_back({change.page, change.lines, change.word_count});
+      else
+        building_.others.push_back({std::string(storage::item_name(item.kind)), item_text(item)});
+    }
+    building_.pages = building_.changes.size();
     if (record.kind() == RecordKind::kPart) return false;
     stamp_ = header.stamp;
   } else {
