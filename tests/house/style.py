@@ -63,7 +63,6 @@ LAYOUT = [
     "examples",
     "papers",
     "cmake",
-    "scripts",
 ]
 WARNINGS = [
     "-Wall",

@@ -50,8 +50,9 @@ def build(root, folder):
         source = os.path.join(HERE, f"{program}.cpp")
         out = os.path.join(folder, program)
         libraries = [] if extra else [os.path.join(library, "libtmh.a"), "-lfmt"]
-        run("g++", "-std=c++20", *FLAGS.split(), *extra, "-I", os.path.join(root, "include"),
-            "-I", os.path.realpath(os.path.join(HERE, "..", "..", "..")), source, *libraries, "-rdynamic", "-o", out)
+        run("g++", "-std=c++20", *FLAGS.split(), *extra, "-I", os.path.join(root, "include"), "-I",
+            os.path.realpath(os.path.join(HERE, "..", "..", "..")), source, *libraries, "-rdynamic",
+            "-o", out)
     return library
 
 
