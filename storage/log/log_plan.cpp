@@ -64,9 +64,10 @@ Errc LogPlanner::refuse_early(const std::string &why) noexcept {
   return fail(Errc::kBadArgument, why);
 }
 
-// Behind the last transaction in front of the checkpoint. A recovery's checkpoint lies in the block
-// behind it, also that of the same point in time; and so does that of each of several, whose
-// opening records nothing came between.
+// *end: behind the last transaction in front of the checkpoint. A recovery stores its checkpoint
+// in the block behind that transaction. Several recoveries with no transaction between them store
+// theirs one block behind the other, each at an opening record, which says where the one before
+// ended.
 Errc LogPlanner::find_held_end(Lsn *end) {
   const bool is_recoverys = from_.previous_generation != 0 &&
                             open_position(from_.previous_end, file_bytes()) == from_.lsn;
