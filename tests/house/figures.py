@@ -44,7 +44,7 @@ def room_of(name):
 
 
 def is_library(name):
-    return name.startswith(classes.LIBRARY + ("compat", "tools", "bindings", "rtm_emulator"))
+    return name.startswith(classes.ROOMS) and not name.startswith(("bench", "examples", "programs"))
 
 
 def circles(root, names):
