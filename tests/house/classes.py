@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """No class is larger than 40 methods or 25 fields (docs/style.md).
 
-    classes.py ROOT            fails when a class is larger, but for EXCEPTIONS; lists each such class
+    classes.py ROOT            fails when a class is larger, but for EXCEPTIONS, and lists it
     classes.py ROOT --list N   prints the N largest: methods, fields, bools, class, file
     classes.py --self-test     counts a class that holds one of everything
 
