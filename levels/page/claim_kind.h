@@ -24,29 +24,30 @@ enum class ClaimKind : std::uint8_t {
   return detection == Detection::kEager ? ClaimKind::kFailing : ClaimKind::kNone;
 }
 
-// Are touches registered, where others look before theirs? Then each must be seen before it
-// happens, a page's first store behind loads included; and no other instance writes what this one
-// has read while it may still commit.
-[[nodiscard]] constexpr bool registers_touches(ClaimKind kind) noexcept {
-  switch (kind) {
-    case ClaimKind::kNone:
-      return false;
-    case ClaimKind::kFailing:
-      return true;
-  }
-  return false;
-}
+struct ClaimMeaning {
+  // Are touches registered, where others look before theirs? Then each must be seen before it
+  // happens, a page's first store behind loads included; and no other instance writes what this one
+  // has read while it may still commit.
+  bool registers_touches;
+  // Does a claim move the instance's snapshot to the present? Then that may be ahead of the commits
+  // that its views have followed, and its clock says nothing of what was read before it moved.
+  bool moves_snapshot;
+};
 
-// Does a claim move the instance's snapshot to the present? Then that may be ahead of the commits
-// that its views have followed, and its clock says nothing of what was read before it moved.
-[[nodiscard]] constexpr bool moves_snapshot(ClaimKind kind) noexcept {
+[[nodiscard]] constexpr ClaimMeaning meaning_of(ClaimKind kind) noexcept {
   switch (kind) {
     case ClaimKind::kNone:
-      return false;
+      break;
     case ClaimKind::kFailing:
-      return true;
+      return {.registers_touches = true, .moves_snapshot = true};
   }
-  return false;
+  return {.registers_touches = false, .moves_snapshot = false};
+}
+[[nodiscard]] constexpr bool registers_touches(ClaimKind kind) noexcept {
+  return meaning_of(kind).registers_touches;
+}
+[[nodiscard]] constexpr bool moves_snapshot(ClaimKind kind) noexcept {
+  return meaning_of(kind).moves_snapshot;
 }
 
 }  // namespace tmh::page

@@ -177,7 +177,7 @@ class Snapshot {
   PageLists &lists_;
   TouchTracker &touches_;
   Instance &instance_;
-  // See moves_snapshot().
+  // See ClaimMeaning::moves_snapshot.
   const bool claims_move_it_;
   // Asked where the hot paths would otherwise call *recaller_.
   bool has_lower_ = false;
