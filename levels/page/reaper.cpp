@@ -61,6 +61,7 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
   if (dead.is_counted_running() && !observe::is_planted(observe::Planted::kDeathUncounted))
     dead.add(storage::abort_count(AbortCause::kDied),
              observe::is_planted(observe::Planted::kDeathCountedTwice) ? 2 : 1);
+  // Its turn and its record go last: estates may read them.
   for (Estate *const estate : estates_) estate->settle(held, slot);
   Turn::free_of(state, slot);
   dead.instance.store(0, std::memory_order_relaxed);
