@@ -24,8 +24,8 @@ using platform::fail;
 using Source = DurableBound::Source;
 
 namespace {
-// A writer that stores its point under each look, for so many looks, is left for the next call.
-constexpr int kTries = 16;
+// Looks at a point that the writer stores meanwhile.
+constexpr int kTries = 4;
 }  // namespace
 
 Errc LogBound::read_life(Life *life) noexcept try {
@@ -125,6 +125,7 @@ bool LogBound::read_shared(std::uint64_t life, DurableBound *bound) noexcept {
     return false;
   // Before what it announces: a flush that comes later ends the wait.
   if (!read_field(offsetof(LogState, event), &event_)) return false;
+  bound->source = Source::kShared;
   for (int i = 0; i < kTries; ++i) {
     std::uint64_t before = 0, after = 0;
     FlushPoint point[2];
@@ -134,14 +135,12 @@ bool LogBound::read_shared(std::uint64_t life, DurableBound *bound) noexcept {
         !read_field(offsetof(LogState, durable_lsn), &durable) ||
         !read_field(offsetof(LogState, flushes), &after))
       return false;
-    if (before != after) continue;
-    bound->source = Source::kShared;
-    bound->lsn = std::min(durable, point[before & 1].lsn);
-    return is_believed(bound->generation);
+    // Of a busy writer's two one is durable: the smaller one is no later.
+    bound->lsn = std::min(
+        durable, before == after ? point[before & 1].lsn : std::min(point[0].lsn, point[1].lsn));
+    if (before == after) break;
   }
-  // A busy writer: what it said a moment ago is not known, and what comes later will do.
-  event_ = 0;
-  return false;
+  return is_believed(bound->generation);
 }
 
 // A recoverer stores a checkpoint of its generation before it makes shared memory.

@@ -393,13 +393,13 @@ Errc LogTail::find_out(Errc error) {
 }
 
 // Recovery needs nothing in front of the checkpoint, and it is gone: reading goes on at the oldest
-// record that is left of this generation, else at the checkpoint.
+// record that is left of its generation, else at the checkpoint.
 Errc LogTail::skip_to_checkpoint() {
   CheckpointV1 slots[2];
   std::size_t count = 0;
   TMH_TRY(bound_of_.read_checkpoints(slots, &count));
   CheckpointV1 to = slots[0];
-  if (to.generation == generation_ && to.lsn > whole_) {
+  if (to.lsn > whole_) {
     LogSource source(folder_, archive_, log_);
     TMH_TRY(source.open());
     if (bound_.source != Source::kClosed) source.read_up_to(bound_.lsn);

@@ -38,6 +38,9 @@ class LogFollower {
     return given_.empty() ? 0 : given_.front().number;
   }
 
+  // A gap was told of, and nothing has come behind it.
+  [[nodiscard]] bool is_behind_gap() const noexcept { return may_jump_ && !gaps_.empty(); }
+
   struct Given {
     std::uint64_t number = 0;
     storage::Lsn lsn = 0, end = 0;
