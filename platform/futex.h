@@ -37,8 +37,8 @@ inline void futex_wake(std::atomic<std::uint32_t> &word, int waiters_max = INT_M
   errno = saved_errno;
 }
 
-// Adds to *word, from -2048 to 2047, in the kernel: where the file behind it has become too short, or
-// may not be written, the answer is false and no signal. REQUIRES: no thread waits on `word`.
+// Adds to *word, from -2048 to 2047, in the kernel: where the file behind it has become too short,
+// or may not be written, the answer is false and no signal. REQUIRES: no thread waits on `word`.
 [[nodiscard]] inline bool futex_add(std::atomic<std::uint32_t> &word, int value) noexcept {
   const int saved_errno = errno;
   auto *const at = reinterpret_cast<std::uint32_t *>(&word);

@@ -194,14 +194,13 @@ class Follower {
     if (command_.json)
       print_line(Json{{"type", "end"},
                       {"state", "stopped"},
-                      {"lsn", tail_.position()},
-                      {"generation", tail_.generation()},
+                      {"lsn", told_},
                       {"transactions", transactions_},
                       {"bytes", bytes_},
                       {"gaps", gaps_},
                       {"undone", undone_}});
     else
-      print(fmt::format("stopped at LSN {}: {}, {} of log, {}\n", tail_.position(),
+      print(fmt::format("stopped at LSN {}: {}, {} of log, {}\n", told_,
                         counted(transactions_, "transaction"), bytes_text(bytes_),
                         counted(gaps_, "gap")));
   }

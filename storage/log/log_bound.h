@@ -1,9 +1,9 @@
 // storage/log/log_bound.h -- how far the redo log is durable, as a reader sees it that does not
 // join the domain; and waiting until it is durable further.
-// Shape:     tmh.control says whether shared memory of this boot belongs to the folder, and of which
-//            life; tmh.log.state of that life says how far the log is durable. Where shared memory
-//            is there and says nothing that can be believed, the checkpoint says it. Where none is
-//            there, no participant writes: every record that a LogReader takes counts.
+// Shape:     tmh.control says whether shared memory of this boot belongs to the folder, and of
+//            which life; tmh.log.state of that life says how far the log is durable. Where shared
+//            memory is there and says nothing that can be believed, the checkpoint says it. Where
+//            none is there, no participant writes: every record that a LogReader takes counts.
 // Invariant: (1) shared files are read with pread(2): no byte of them is believed, and a file that
 //            is cut meanwhile is no SIGBUS. (2) Two words say how far, each stored by itself; the
 //            smaller one counts: one damaged byte can hold a reader up, never lead it too far.
@@ -49,8 +49,8 @@ struct DurableBound {
 
 class LogBound {
  public:
-  // Where a sleep on shared memory ends to look whether it is still the domain's, and where there is
-  // none, or this process may not write to it: how often it is looked for.
+  // After so long a sleep on shared memory ends to look whether it is still the domain's. Where
+  // there is none, or this process may not write to it, every wait is so long.
   static constexpr std::uint64_t kLookNs = 20'000'000;
 
   LogBound(std::string folder, const LogIdentity &log) : folder_(std::move(folder)), log_(log) {}

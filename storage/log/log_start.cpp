@@ -35,7 +35,8 @@ Errc read_record(LogSource *source, Lsn lsn, std::byte *to, RecordView *record, 
   return Errc::kOk;
 }
 
-// REQUIRES: source was asked for the file of `at`. The first whole record at or behind `at` with which reading can begin.
+// The first whole record at or behind `at` in its file with which reading can begin. REQUIRES: the
+// source was asked for that file.
 Errc find_first(LogSource *source, Lsn at, std::byte *buffer, RecordHeaderV1 *found,
                 bool *is_found) {
   *is_found = false;

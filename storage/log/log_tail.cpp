@@ -359,8 +359,8 @@ bool LogTail::is_in_front_of_start(const TailEntry &entry) noexcept {
   return is_in_front;
 }
 
-// The reader has stopped: at the end, where no participant writes; else in front of the bound, where
-// a record must be.
+// The reader has stopped: at the end, where no participant writes; else in front of the bound,
+// where a record must be.
 Errc LogTail::find_out(Errc error) {
   const std::string detail = error == Errc::kOk ? std::string() : platform::failure_detail();
   const DurableBound before = bound_;

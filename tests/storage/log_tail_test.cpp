@@ -3,9 +3,9 @@
 //             none that is not durable; all that was acknowledged is there at once. (2) recycled
 //             files are a gap that is told; archived ones are read. (3) a recovery, a close and a
 //             reopening are followed; what a point in time undoes is told. (4) a start is an LSN, a
-//             stamp, or where another tail ended. (5) whatever tmh.log.state holds, no record behind
-//             what is durable is given. (6) a tail that waits is woken by the writer, and leaves
-//             nothing behind.
+//             stamp, or where another tail ended. (5) whatever tmh.log.state holds, no record
+//             behind what is durable is given. (6) a tail that waits is woken by the writer, and
+//             leaves nothing behind.
 #include "storage/log/log_tail.h"
 
 #include <gtest/gtest.h>
