@@ -4,12 +4,12 @@
 //            reads is whole and stays as it is. Nothing is looked at twice, and no end is guessed.
 // Invariant: (1) what is given is, in order and without a gap, what counts of the log from the
 //            start on; each transaction was durable when it was given. (2) Where that does not
-//            hold, an entry says so: kGap, log files were recycled, or archived elsewhere, before they
-//            were read; kUndone, a point in time was recovered that lies in front of what was
+//            hold, an entry says so: kGap, log files were recycled, or archived elsewhere, before
+//            they were read; kUndone, a point in time was recovered that lies in front of what was
 //            given. (3) No writer waits for a tail.
-// Errors:    kLogDamaged, kLogMissing: a durable record is not there, and no checkpoint says that it
-//            may be gone; kBadArgument: the start lies behind the end of the log, or no record is
-//            left; those of LogBound, LogReader and LogSource. A later call looks again.
+// Errors:    kLogDamaged, kLogMissing: a durable record is not there, and no checkpoint says that
+//            it may be gone; kBadArgument: the start lies behind the end of the log, or no record
+//            is left; those of LogBound, LogReader and LogSource. A later call looks again.
 // Sharing:   one thread; writes no file, and of shared memory only the count of sleepers.
 //            Participants may die, recover, close the domain and open it again meanwhile.
 // Contexts:  not in handlers.
