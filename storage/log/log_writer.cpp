@@ -152,6 +152,7 @@ Errc LogWriter::open_file(std::uint64_t index) noexcept try {
   const LogIdentity log{{domain_id_[0], domain_id_[1]}, state_->file_bytes};
   if (const Errc error = verify_log_file_header(header, log, index, &why); error != Errc::kOk)
     return fail(error, path + ": " + why);
+  TMH_TRY(update_log_file_header(&file_, header, log, index));
   file_index_ = index;
   return Errc::kOk;
 } catch (const std::bad_alloc &) {
