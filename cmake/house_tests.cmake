@@ -21,6 +21,8 @@ set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(layering_can_fail layering.py --self-test)
 tmh_add_house_test(classes classes.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(circles figures.py --circles "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(circles_can_fail figures.py --self-test)
 tmh_add_house_test(stems stems.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(stems_can_fail stems.py --self-test)
 # What these sources include first has been compiled alone, with the same warnings. With units,

@@ -36,7 +36,8 @@ if(TARGET tmh_tool)
     RENAME tmh ${to_tools})
 endif()
 
-file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")
+file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/docs/man"
+  "${PROJECT_SOURCE_DIR}/docs/man/*.[1-9]")
 foreach(page ${tmh_manual_pages})
   string(REGEX REPLACE ".*\\." "" section "${page}")
   set(component ${to_dev})
@@ -44,7 +45,7 @@ foreach(page ${tmh_manual_pages})
     set(component ${to_tools})
   endif()
   if(NOT section EQUAL 1 OR TARGET tmh_tool)
-    install(FILES "${PROJECT_SOURCE_DIR}/man/${page}"
+    install(FILES "${PROJECT_SOURCE_DIR}/docs/man/${page}"
       DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}" ${component})
   endif()
 endforeach()

@@ -10,7 +10,7 @@ set(TMH_TESTS_APART
   rtm_loader_test           # is linked with the shared library, lazily
   unload_test)              # is linked with no library, for it loads and unloads them
 
-# Files of tests in the quick tier (scripts/tiers.py).
+# Files of tests in the quick tier (cmake/tiers.py).
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/tests/tiers.txt")
 file(STRINGS "${PROJECT_SOURCE_DIR}/tests/tiers.txt" tmh_quick_files
@@ -101,7 +101,7 @@ function(tmh_discover_tests name)
   set(program "${PROJECT_BINARY_DIR}/tests/${name}")
   set(lists "${PROJECT_BINARY_DIR}/tests/lists/${name}")
   file(CONFIGURE OUTPUT "${lists}.properties" CONTENT "${lines}" @ONLY)
-  set(script "${PROJECT_SOURCE_DIR}/scripts/gtest_cases.py")
+  set(script "${PROJECT_SOURCE_DIR}/cmake/gtest_cases.py")
   set(tables "${PROJECT_SOURCE_DIR}/tests/tiers.txt" "${PROJECT_SOURCE_DIR}/tests/costs.txt")
   list(JOIN tables "\" \"" tables)
   set(tables "\"${tables}\"")

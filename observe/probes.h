@@ -1,10 +1,10 @@
 // observe/probes.h -- points at which the engine says what it does: USDT probes of the provider
 // `tmh`, for bpftrace, perf, gdb, SystemTap; and the events of `tmh trace`.
 // Shape:     one function per probe; its parameters are the probe's arguments, in order, which
-//            man/tmh-probes.7 documents. A probe that no tool watches is one no-op instruction,
-//            besides having its arguments at hand; with
-//            TMH_HAVE_SDT=0 (cmake/dependencies.cmake) it is nothing. trace.h records the same
-//            call: one branch when that is off.
+//            docs/man/tmh-probes.7 documents. A probe that no tool watches is one no-op
+//            instruction, besides having its arguments at hand; with TMH_HAVE_SDT=0
+//            (cmake/dependencies.cmake) it is nothing. trace.h records the same call: one branch
+//            when that is off.
 // Contexts:  everywhere: in signal handlers, between XBEGIN and XEND, under locks.
 // Source:    systemtap-sdt-dev; the notes are listed by `readelf -n`, and by tests/house/probes.py.
 #pragma once

@@ -94,10 +94,9 @@ void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
 Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string *why) {
   const std::uint64_t promised = promised_size(*record);
   if (promised == record->size_bytes) return Errc::kOk;
-  // A file is extended before either is stored. So one that long proves the larger size: a growth
-  // up to there had got as far as that, or size_bytes has lost a bit. One that is shorter, but long
-  // enough for size_bytes: the extension
-  // was lost.
+  // A growth extends the file before it stores either size. A file as long as the larger size says
+  // proves that one. A shorter file that is long enough for size_bytes proves that one: the file's
+  // extension was lost.
   if (promised > record->size_bytes && file_bytes >= record->offset_bytes + promised) {
     store_size(record, promised);
     return Errc::kOk;

@@ -142,8 +142,7 @@ void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 
 // Checks every byte that open() relies on, before any is used. Never reads beyond `bytes`; safe on
 // hostile input. kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why
-// names the field,
-// and the segment by its number and name.
+// names the field, and the segment by its number and name.
 [[nodiscard]] Errc verify_control(const void *data, std::size_t bytes, std::string *why);
 
 // Random, and made together with the files that participants share: what those hold is of the

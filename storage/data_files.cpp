@@ -58,6 +58,15 @@ bool DataFiles::note(PageId page) {
   return true;
 }
 
+bool DataFiles::note_size(std::uint32_t segment, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(segment < kSegmentsMax);
+  Target &target = targets_[segment];
+  const std::uint64_t pages = bytes / kPageBytes;
+  if (pages > target.page_limit) return false;
+  target.page_count = std::max(target.page_count, pages);
+  return true;
+}
+
 std::uint64_t DataFiles::bytes_to_grow_to(std::uint32_t segment) const noexcept {
   TMH_ASSERT(segment < kSegmentsMax);
   const std::uint64_t bytes = targets_[segment].page_count * kPageBytes;

@@ -38,6 +38,8 @@ class DataFiles {
 
   // False: the domain has no such page.
   [[nodiscard]] bool note(PageId page);
+  // The segment has so many bytes at least. False: the domain has none that may be so large.
+  [[nodiscard]] bool note_size(std::uint32_t segment, std::uint64_t bytes) noexcept;
   // What a segment must have before open(), for what was noted. 0: what it has.
   [[nodiscard]] std::uint64_t bytes_to_grow_to(std::uint32_t segment) const noexcept;
   // Only what was noted is opened, and mapped from the first noted page to the last.

@@ -114,8 +114,7 @@ struct alignas(64) Participant {
   // With a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot but
   // extensions.
   std::atomic<std::uint64_t> line_pin;
-  // line 2: what others decide about it
-  // number of the instance that was failed by another
+  // Line 2: what others decide about it. The number of the instance that another one has failed.
   alignas(64) std::atomic<std::uint64_t> failed_instance;
   // Eager: first entry in the access table, 0: none.
   std::atomic<std::uint32_t> accesses;

@@ -51,6 +51,8 @@ Json entry_json(const LogEntry &entry, const ControlFile &control, bool pages) {
   Json json{{"type", "transaction"}, {"lsn", entry.lsn},         {"end", entry.end},
             {"stamp", entry.stamp},  {"time_ns", entry.time_ns}, {"generation", entry.generation},
             {"pages", entry.pages},  {"bytes", entry.bytes},     {"records", entry.records}};
+  for (const OtherItem &item : entry.others)
+    json["items"].push_back({{"kind", item.kind}, {"text", item.text}});
   if (!pages) return json;
   Json changes = Json::array();
   for (const PageChange &change : entry.changes) {
@@ -77,6 +79,8 @@ std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn la
   std::string text =
       fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", entry.lsn, entry.stamp,
                   moment_text(entry.time_ns), entry.generation, entry.pages, entry.bytes);
+  for (const OtherItem &item : entry.others)
+    text += fmt::format("{:>14} {}\n", "", printable(item.text));
   if (!pages) return text;
   for (const PageChange &change : entry.changes) {
     const std::uint32_t number = storage::segment_number(change.page);

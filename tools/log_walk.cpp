@@ -69,12 +69,17 @@ bool LogWalk::next(LogEntry *entry) {
 
 void add_record(const RecordView &record, LogEntry *entry) {
   ++entry->records;
-  entry->pages += record.header.pages;
   entry->bytes += record.header.length;
   if (record.kind() == RecordKind::kOpen) return;
-  storage::DeltaCursor cursor(record);
-  for (storage::PageDelta delta; cursor.next(&delta);)
-    entry->changes.push_back({delta.page, delta.lines, delta.word_count});
+  storage::ItemCursor cursor(record);
+  for (storage::Item item; cursor.next(&item);) {
+    const storage::PageDelta &change = item.difference;
+    if (item.kind == storage::ItemKind::kPageDifference)
+      entry->changes.push_back({change.page, change.lines, change.word_count});
+    else
+      entry->others.push_back({std::string(storage::item_name(item.kind)), item_text(item)});
+  }
+  entry->pages = entry->changes.size();
 }
 
 // True: an entry is whole.

@@ -16,6 +16,7 @@
 #include <tmh/error.hpp>
 
 #include "storage/control.h"
+#include "storage/log/log_items.h"
 #include "storage/log/log_reader.h"
 #include "storage/log/log_source.h"
 
@@ -25,6 +26,11 @@ struct PageChange {
   storage::PageId page{};
   storage::LineMask lines = 0;
   std::uint32_t word_count = 0;
+};
+
+// An item that is no page difference.
+struct OtherItem {
+  std::string kind, text;
 };
 
 struct LogEntry {
@@ -37,9 +43,10 @@ struct LogEntry {
   std::uint32_t records = 0;
   storage::OpenPayloadV1 open{};  // kOpen
   std::vector<PageChange> changes;
+  std::vector<OtherItem> others;
 };
 
-// Adds what the record holds: its bytes and page differences.
+// Adds what the record holds: its bytes and items.
 void add_record(const storage::RecordView &record, LogEntry *entry);
 
 struct LogEnd {

@@ -106,8 +106,9 @@ Errc Checkpointer::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   const std::uint64_t deadline = platform::monotonic_ns() + kPatienceNs;
   for (;;) {
     const std::uint32_t unknown = syncs.oldest_unknown(segment);
-    // Behind the file's opening and the look at who syncs: whatever was told to others before is
-    // here, or is in doubt.
+    // The checkpointer asks last, behind the opening of the file and the look at running syncs. A
+    // write-back error that the kernel reported to another process before is noted by then, or its
+    // sync is the one in doubt.
     if (const Errc earlier = syncs.failed(); earlier != Errc::kOk)
       return fail(earlier,
                   "syncing a data file failed before: recovery must store it again from the log");
@@ -240,8 +241,8 @@ bool Checkpointer::is_due() const noexcept {
   if (log == 0) return false;
   const std::uint64_t since =
       platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
-  // With separate homes everybody can settle doubts, but at the price of the whole file: who can do
-  // it for less comes first.
+  // With separate homes every participant can settle a doubt about a dead one's sync, by writing
+  // the whole file. One that had the file open then pays less, so the others wait twice as long.
   const bool settles = may_settle_doubts();
   if (!settles && !memory_.has_separate_homes()) return false;
   const std::uint64_t patience = settles ? 1 : 2;

@@ -37,10 +37,9 @@ Errc ChecksumTable::end(bool is_wanted) noexcept {
   return use(PageChecksums::kOff);
 }
 
-// A page that was committed to since the
-// domain was opened has a stamp; the others are not read, so one that has gone bad on disk
-// meanwhile keeps the checksum that says so. With separate homes level 1 leaves no such stamp: all
-// are read.
+// A page that was committed to since the domain was opened has a stamp. The others are not read, so
+// one that has gone bad on disk meanwhile keeps the checksum that says so. With separate homes
+// level 1 leaves no such stamp, and all are read.
 Errc ChecksumTable::write_at_close(std::uint64_t sequence) noexcept {
   if (!is_wanted()) return Errc::kOk;
   TMH_TRY(memory_.open_segments());

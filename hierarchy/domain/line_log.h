@@ -50,7 +50,8 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
                             std::vector<page::GatheredCommit> *commits) noexcept override;
   void forget(std::uint64_t line) noexcept override { line::forget_redo(lines_, line); }
   [[nodiscard]] bool is_home(std::uint64_t line) noexcept override;
-  // A ring of commits of one word takes half as much again in the log, and an attempt half a ring.
+  // Commits of one word take one and a half times their ring's bytes in the log. Besides its full
+  // ring a thread may have one attempt of half a ring. Rounded up from 2.25 rings to 4.
   [[nodiscard]] std::uint64_t reserved_bytes_max() const noexcept override {
     return lines_.contexts_high() * 4 * line::kRedoBytes;
   }

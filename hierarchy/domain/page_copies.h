@@ -28,8 +28,8 @@
 namespace tmh::detail {
 
 // Copies of one segment's pages on their way to its data file. Home is read as a file: this process
-// need not have the segment open. What a read tears is being stored by a commit behind the
-// checkpoint's point, whose record brings the whole word.
+// need not have the segment open. A read may find half of a word that a commit is storing. Such a
+// commit lies behind the checkpoint's point: its record brings the whole word.
 class PageCopies {
  public:
   PageCopies(page::SharedState &memory, page::DurableLog &log, std::uint32_t segment) noexcept

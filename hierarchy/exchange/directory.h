@@ -77,12 +77,11 @@ class Directory final : public page::Recaller {
   // asked.
   [[nodiscard]] Release release_to_hardware(const page::DomainLock::Held &held,
                                             storage::PageId page) noexcept;
-  // The same of a page that nobody has asked for yet, where there is room for its record, and
-  // nobody has to give anything up: one that no level has ever had; or that is there already, which
-  // followers who have lost it are told again.
+  // Gives the page to the hardware level before any instance asks for it, where the disk has room
+  // for its record. Only a page that no level has used yet. One that the hardware level has is
+  // announced once more, for processes that have dropped it.
   void open_ahead(const page::DomainLock::Held &held, storage::PageId page) noexcept;
-  // FAILs the running instances that may use the page, but for those that
-  // are waited for.
+  // FAILs the running instances that may use the page, but for those that are waited for.
   void fail_users(const page::DomainLock::Held &held, storage::PageId page) noexcept;
   // The instance of level 2 that has kept a page from the last release() that said so.
   struct User {
@@ -94,8 +93,7 @@ class Directory final : public page::Recaller {
     return used_by_;
   }
 
-  // A context of that participant keeps others waiting: recovered when
-  // it has no owner.
+  // A context of that participant keeps others waiting: recovered when it has no owner.
   void recover_if_dead(const page::DomainLock::Held &held, std::uint32_t slot,
                        std::uint64_t incarnation) noexcept;
 

@@ -106,12 +106,12 @@ struct SiteState {
   return site;
 }
 
-// Apart: what its own instances need, and what instances at level 2 have kept it from: they had a
-// page that it needs, or shut the gate of RTM. That says nothing about this site, and ends when
-// they do. An instance that is at level 2 for this reason alone is a *guest*; the others there are
-// hosts. Guests are no instance's reason to stay: else processes that could all run at level 1
-// would keep each other at level 2, for ever. But one that stays, as a stopped one, counts as a
-// host.
+// A site learns two things apart. `own`: its own instances do not fit level 1. `refused`: instances
+// at level 2 kept one of its from level 1, because they had a page that it needs or had shut the
+// gate of RTM; that ends when those instances do. An instance that runs at level 2 because of
+// `refused` alone is a *guest*, each other one there a host. Hosts alone keep guests at level 2:
+// otherwise processes that could all run at level 1 would keep each other away from it for ever. A
+// guest that does not end, because its process is stopped, counts as a host.
 struct Learned {
   SiteState own;
   SiteState refused;

@@ -305,10 +305,9 @@ void on_abort(std::function<void()> action);
 // changed (by any process), and runs it again. Ends the body by an exception that is no
 // std::exception. Where it cannot be woken, atomically() throws: Error(kNotInitialized)
 // when another thread closes the domain, kNotMapped when it unmaps a segment that the instance has
-// read, kLogFailed when the log could not be written, so that no instance commits. An instance
-// that has read nothing could sleep
-// only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once
-// more at once, to learn what it reads.
+// read, kLogFailed when the log could not be written, so that no instance commits. An instance that
+// has read nothing could sleep only for ever: Error(kNothingRead). Level 2 with pages that stay
+// mapped (-hot) runs the body once more at once, to learn what it reads.
 // Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. A sleeper is woken by the commit, and
 // looks by itself, in the end ten times per second: a committer that is killed may wake none. At
 // level 2 the body also runs, to see, at any commit when it has read more than 16 pages, and in a

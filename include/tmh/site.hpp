@@ -92,13 +92,10 @@ class FieldsKey {
 }  // namespace detail
 
 // The promise of an instrumented body: it reaches shared memory through tmh::field<T> only, until
-// it
-// calls the library for something else (allocation, a plain instance inside). An instrumented body
-// takes it as its parameter. Only the library makes one; it is empty and costs nothing. The body
-// may
-// pass it on: a function that is right in instrumented bodies alone demands it as a parameter, and
-// a
-// plain body, which has none, cannot call that function.
+// it calls the library for something else (allocation, a plain instance inside). An instrumented
+// body takes it as its parameter. Only the library makes one; it is empty and costs nothing. The
+// body may pass it on: a function that is right in instrumented bodies alone demands it as a
+// parameter, and a plain body, which has none, cannot call that function.
 class Fields {
  public:
   explicit constexpr Fields(detail::FieldsKey) noexcept {}
@@ -207,8 +204,7 @@ TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind 
 }  // namespace detail
 
 // As atomically(domain, body), with a body that takes tmh::Fields (it is instrumented) or nothing
-// (it
-// is plain). One site may run both.
+// (it is plain). One site may run both.
 // Inside a running instance, of whatever level, it is subsumed.
 // durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed
 //             it says nothing.

@@ -21,9 +21,10 @@ bool is_known(const LineMemory &memory, Where at) noexcept {
          offset_of(at) < memory.segment(segment_of(at)).bytes.load(std::memory_order_acquire);
 }
 
-// False: names a segment that is not open here. All other lines are free: a waiter for one of them
-// may hold the domain lock, and then no participant that has that segment open comes by. As each
-// says that it is settled, those who know one segment each do together what none does alone.
+// False: some of the lines lie in a segment that this process has not opened. It frees the others
+// at once, because a waiter for one of them may hold the domain lock, and then no process that has
+// the missing segment open can get on. Each recoverer marks the lines that it has settled. So two
+// processes, each with another segment open, recover the context together.
 bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) noexcept {
   LineContextV1 &context = memory.context(number);
   // relaxed: published by the status, which the caller has acquired

@@ -61,8 +61,8 @@ Errc RedoWriter::write_published() noexcept {
   return error == Errc::kOk ? error : fail_log(error);
 }
 
-// What a dead writer had begun has a cut of its own; what was published after that needs another
-// one.
+// Where a writer died in the middle, the first call finishes its batch, up to the dead writer's
+// cut. Commits that were published since then need a second batch with a cut of its own.
 Errc RedoWriter::write_alone() noexcept {
   const std::uint64_t cuts = state().cuts;
   TMH_TRY(write_published());

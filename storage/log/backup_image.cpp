@@ -15,8 +15,8 @@
 #include "platform/process.h"
 #include "platform/try.h"
 #include "storage/heap/heap_layout.h"
+#include "storage/log/log_items.h"
 #include "storage/log/log_reader.h"
-#include "storage/log/log_record.h"
 #include "storage/moments_file.h"
 
 namespace tmh::storage {
@@ -269,24 +269,35 @@ Errc BackupImage::replay() {
   return Errc::kOk;
 }
 
+// Stores into the segments' mappings, which are as large as the log makes them.
+class BackupImage::Stores final : public Redo {
+ public:
+  explicit Stores(std::vector<Segment> &segments) noexcept : segments_(segments) {}
+  bool page_difference(const PageDelta &difference) override {
+    const std::uint64_t number = segment_number(difference.page);
+    if (number >= kSegmentsMax) return false;
+    Segment &segment = segments_[number];
+    if (page_offset(difference.page) + kPageBytes > segment.bytes) return false;
+    apply_delta(difference, segment.base + page_offset(difference.page));
+    const auto page = static_cast<std::uint64_t>(page_index(difference.page));
+    if (segment.changed.size() <= page) segment.changed.resize(segment.bytes / kPageBytes);
+    if (!segment.changed[page]) ++segment.changed_count;
+    segment.changed[page] = true;
+    return true;
+  }
+
+ private:
+  std::vector<Segment> &segments_;
+};
+
 Errc BackupImage::apply(const RecordView &record) {
   log_bytes_ += record.header.length;
-  if (record.kind() != RecordKind::kCommit && record.kind() != RecordKind::kPart) return Errc::kOk;
-  DeltaCursor cursor(record);
-  PageDelta delta;
-  while (cursor.next(&delta)) {
-    const std::uint64_t number = segment_number(delta.page);
-    Segment *const segment = number < kSegmentsMax ? &segments_[number] : nullptr;
-    if (segment == nullptr || page_offset(delta.page) + kPageBytes > segment->bytes)
-      return fail(Errc::kLogDamaged,
-                  "LSN " + std::to_string(record.header.lsn) + " has changed since it was checked");
-    apply_delta(delta, segment->base + page_offset(delta.page));
-    const auto page = static_cast<std::uint64_t>(page_index(delta.page));
-    if (segment->changed.size() <= page) segment->changed.resize(segment->bytes / kPageBytes);
-    if (!segment->changed[page]) ++segment->changed_count;
-    segment->changed[page] = true;
-  }
-  if (record.kind() != RecordKind::kCommit) return Errc::kOk;
+  Stores stores(segments_);
+  Item item;
+  if (!redo_items(record, stores, &item))
+    return fail(Errc::kLogDamaged,
+                "LSN " + std::to_string(record.header.lsn) + " has changed since it was checked");
+  if (!record.ends_transaction()) return Errc::kOk;
   ++transactions_;
   stamp_ = record.header.stamp;
   time_ns_ = record.header.time_ns;

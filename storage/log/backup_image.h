@@ -71,6 +71,7 @@ class BackupImage {
   [[nodiscard]] Errc map(std::uint32_t number);
   [[nodiscard]] Errc extend(Segment *segment, std::uint64_t bytes) const noexcept;
   [[nodiscard]] Errc replay();
+  class Stores;
   [[nodiscard]] Errc apply(const RecordView &record);
   [[nodiscard]] Errc grow_heaps();
   [[nodiscard]] Errc protect() const noexcept;

@@ -35,6 +35,7 @@ Errc LogFileSink::open_file(std::uint64_t index) noexcept try {
   std::string why;
   if (const Errc error = verify_log_file_header(header, log_, index, &why); error != Errc::kOk)
     return fail(error, path + ": " + why);
+  TMH_TRY(update_log_file_header(&file_, header, log_, index));
   file_index_ = index;
   return Errc::kOk;
 } catch (const std::bad_alloc &) {

@@ -113,6 +113,21 @@ LogFileHeaderV1 make_log_file_header(const LogIdentity &log, std::uint64_t index
   return header;
 }
 
+namespace {
+bool is_read(std::uint32_t version) noexcept {
+  return version >= kLogVersionRead && version <= kLogVersion;
+}
+
+// Of a power cut in update_log_file_header(): version and checksum lie in different sectors, and
+// one of them is the other version's.
+bool is_torn_update(LogFileHeaderV1 header) noexcept {
+  if (!is_read(header.format_version)) return false;
+  const std::uint32_t crc = header.crc;
+  header.format_version = header.format_version == kLogVersion ? kLogVersionRead : kLogVersion;
+  return crc == header_crc(header);
+}
+}  // namespace
+
 Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &log,
                             std::uint64_t index, std::string *why) {
   const auto refuse = [why](Errc code, const char *text) {
@@ -121,11 +136,11 @@ Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &lo
   };
   // The checksum first: a flipped bit in magic number, version or domain is damage, not somebody
   // else's file.
-  const bool whole = header.crc == header_crc(header);
+  const bool whole = header.crc == header_crc(header) || is_torn_update(header);
   if (header.magic != kLogMagic)
     return refuse(whole ? Errc::kNotADomain : Errc::kCorrupt, "magic number");
   if (!whole) return refuse(Errc::kCorrupt, "checksum");
-  if (header.format_version != kLogVersion) return refuse(Errc::kForeignVersion, "format_version");
+  if (!is_read(header.format_version)) return refuse(Errc::kForeignVersion, "format_version");
   if (header.header_bytes != sizeof header) return refuse(Errc::kForeignVersion, "header_bytes");
   if (header.domain_id[0] != log.domain_id[0] || header.domain_id[1] != log.domain_id[1])
     return refuse(Errc::kNotADomain, "domain_id: a file of another domain");
@@ -136,6 +151,14 @@ Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &lo
                    [](auto b) { return b == 0; }))
     return refuse(Errc::kForeignVersion, "reserved bytes");
   return Errc::kOk;
+}
+
+Errc update_log_file_header(platform::DiskFile *file, const LogFileHeaderV1 &found,
+                            const LogIdentity &log, std::uint64_t index) noexcept {
+  alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header =
+      make_log_file_header(log, index);
+  if (std::memcmp(&header, &found, sizeof header) == 0) return Errc::kOk;
+  return file->write_durable(0, &header, sizeof header);
 }
 
 Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index) {

@@ -20,6 +20,7 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/disk.h"
 #include "storage/log/log_format.h"
 
 namespace tmh::storage {
@@ -43,6 +44,11 @@ struct LogIdentity {
 // field that is wrong.
 [[nodiscard]] Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &log,
                                           std::uint64_t index, std::string *why);
+// Before the first record that this version writes to a file: where its header is another than
+// make_log_file_header()'s, of version 1 or torn on the way from there, that one is made durable.
+// REQUIRES: verify_log_file_header(found) is kOk.
+[[nodiscard]] Errc update_log_file_header(platform::DiskFile *file, const LogFileHeaderV1 &found,
+                                          const LogIdentity &log, std::uint64_t index) noexcept;
 // Reads and verifies; also kShortFile when the file has less than log.file_bytes. The detail names
 // the file.
 [[nodiscard]] Errc verify_log_file(const std::string &path, const LogIdentity &log,

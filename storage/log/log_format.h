@@ -1,5 +1,5 @@
-// storage/log/log_format.h -- the redo log on disk: files, records, page differences. FORMAT.md
-// says the same byte by byte.
+// storage/log/log_format.h -- the redo log on disk: files, records, items. FORMAT.md says the same
+// byte by byte.
 // Shape:     the log is one stream of bytes, addressed by LSN. File k holds LSNs [k F, (k+1) F), F
 //            = file_bytes: a header block of 4096 bytes, then records, each aligned to 8 bytes and
 //            within one file. A record that does not fit the rest of its file starts the next one;
@@ -27,7 +27,9 @@ namespace tmh::storage {
 using Lsn = std::uint64_t;
 
 inline constexpr std::uint64_t kLogMagic = 0x3130'474f'4c48'4d54ull;  // "TMHLOG01" in the file
-inline constexpr std::uint32_t kLogVersion = 1;
+// Of new files. Version 1 had page differences only: its files are read as those of version 2, and
+// get a header of version 2 before anything is written to them.
+inline constexpr std::uint32_t kLogVersion = 2, kLogVersionRead = 1;
 inline constexpr std::uint64_t kLogBlockBytes = 4096;
 inline constexpr std::uint64_t kLogFileBytesMin = 1u << 20;  // multiple of kLogBlockBytes
 inline constexpr std::uint64_t kLogFileBytesDefault = 16u << 20;
@@ -49,8 +51,8 @@ static_assert(sizeof(LogFileHeaderV1) == 4096 && offsetof(LogFileHeaderV1, crc) 
 static_assert(std::has_unique_object_representations_v<LogFileHeaderV1>);
 
 enum class RecordKind : std::uint16_t {
-  kCommit = 1,   // page differences, and the end of a transaction
-  kPart = 2,     // page differences of the kCommit that follows
+  kCommit = 1,   // items, and the end of a transaction
+  kPart = 2,     // items of the kCommit that follows
   kOpen = 3,     // first record after a recovery, at a block boundary; payload OpenPayloadV1
   kFileEnd = 4,  // the next record starts the next file; header only
 };
@@ -67,7 +69,7 @@ struct RecordHeaderV1 {         // offset
   std::uint64_t time_ns;
   // 40  the log was durable up to this LSN when this record was written
   std::uint64_t durable_before;
-  std::uint32_t pages;        // 48  page differences in this record
+  std::uint32_t items;        // 48  in this record
   std::uint32_t part;         // 52  kPart: 0, 1, ...; kCommit: number of parts before it
   std::uint64_t total_bytes;  // 56  kCommit: lengths of its parts and itself; else 0
 };
@@ -85,11 +87,62 @@ struct OpenPayloadV1 {
 static_assert(sizeof(OpenPayloadV1) == 16 &&
               std::has_unique_object_representations_v<OpenPayloadV1>);
 
+// An item begins with eight bytes, of which the uppermost is its kind. It fills a multiple of eight
+// bytes: its body, then zeros.
+enum class ItemKind : std::uint8_t {
+  kPageDifference = 0,  // PageDeltaV1 and what follows it
+  kNote = 1,            // NoteV2 and its text
+  kSegmentMade = 2,     // SegmentMadeV2
+  kSegmentGrown = 3,    // SegmentGrownV2
+  kMomentNamed = 4      // MomentNamedV2
+};
+inline constexpr unsigned kItemKindShift = 56;
+// Of every kind but page differences: how many bytes follow, without the zeros.
+inline constexpr std::uint64_t kItemHeadBytes = 8;
+inline constexpr std::uint64_t kItemBodyBytesMax = 4096;
+[[nodiscard]] constexpr std::uint64_t item_head(ItemKind kind, std::uint64_t body_bytes) noexcept {
+  return (static_cast<std::uint64_t>(kind) << kItemKindShift) | body_bytes;
+}
+
+// For those who read the log beside the library; no recovery looks at it.
+struct NoteV2 {
+  std::uint64_t topic;  // whose note it is; its text follows
+};
+static_assert(sizeof(NoteV2) == 8);
+
+// As the segment's record in tmh.control has it (storage/control.h).
+struct SegmentMadeV2 {
+  std::uint32_t segment;
+  std::uint32_t layout;
+  std::uint64_t offset_bytes;
+  std::uint64_t max_bytes;
+  std::uint64_t address;     // 0: relocatable
+  std::uint64_t size_bytes;  // at first
+  char name[176];            // zero-filled
+};
+static_assert(sizeof(SegmentMadeV2) == 216 &&
+              std::has_unique_object_representations_v<SegmentMadeV2>);
+
+struct SegmentGrownV2 {
+  std::uint32_t segment;
+  std::uint32_t reserved_zero;
+  std::uint64_t size_bytes;  // from here on
+};
+static_assert(sizeof(SegmentGrownV2) == 16 &&
+              std::has_unique_object_representations_v<SegmentGrownV2>);
+
+// The moment behind the commit timestamp `clock` has got a name (storage/moments_file.h).
+struct MomentNamedV2 {
+  std::uint64_t clock;
+  char name[48];  // zero-filled
+};
+static_assert(sizeof(MomentNamedV2) == 56);
+
 // One page's difference: PageDeltaV1, one byte per line in `lines` (from the lowest) saying which
 // of the line's eight 8-byte words follow, zero bytes up to a multiple of 8, then those words. A
 // word holds what it is after the commit.
 struct PageDeltaV1 {
-  std::uint64_t page;   // PageId
+  std::uint64_t page;   // PageId: its segment number leaves the uppermost byte 0, which is the kind
   std::uint64_t lines;  // not 0
 };
 static_assert(sizeof(PageDeltaV1) == 16);
@@ -97,6 +150,11 @@ static_assert(sizeof(PageDeltaV1) == 16);
 [[nodiscard]] constexpr std::uint64_t round_up_8(std::uint64_t bytes) noexcept {
   return (bytes + 7) & ~std::uint64_t{7};
 }
+[[nodiscard]] constexpr std::uint64_t item_bytes(std::uint64_t body_bytes) noexcept {
+  return kItemHeadBytes + round_up_8(body_bytes);
+}
+// The smallest item: a kind that is all head, and one word.
+inline constexpr std::uint64_t kItemBytesMin = 16;
 [[nodiscard]] constexpr std::uint64_t delta_bytes(LineMask lines,
                                                   std::uint64_t word_count) noexcept {
   return sizeof(PageDeltaV1) + round_up_8(static_cast<std::uint64_t>(std::popcount(lines))) +

@@ -17,6 +17,30 @@ namespace tmh::storage {
 using platform::DiskFile;
 using platform::fail;
 
+namespace {
+
+// Notes what the data files must have for the items of a record.
+class Needs final : public Redo {
+ public:
+  Needs(const ControlFile &control, DataFiles *files) noexcept
+      : control_(control), files_(*files) {}
+  bool page_difference(const PageDelta &difference) override {
+    return files_.note(difference.page);
+  }
+  bool segment_made(const SegmentMadeV2 &made) override {
+    return is_used(control_.segments[made.segment]);
+  }
+  bool segment_grown(const SegmentGrownV2 &grown) override {
+    return files_.note_size(grown.segment, grown.size_bytes);
+  }
+
+ private:
+  const ControlFile &control_;
+  DataFiles &files_;
+};
+
+}  // namespace
+
 Errc LogPlanner::make(LogReader::Depth depth, const std::function<void(Lsn)> &checked) {
   Lsn held = 0;
   TMH_TRY(find_held_end(&held));
@@ -40,9 +64,10 @@ Errc LogPlanner::refuse_early(const std::string &why) noexcept {
   return fail(Errc::kBadArgument, why);
 }
 
-// Behind the last transaction in front of the checkpoint. A recovery's checkpoint lies in the block
-// behind it, also that of the same point in time; and so does that of each of several, whose
-// opening records nothing came between.
+// *end: behind the last transaction in front of the checkpoint. A recovery stores its checkpoint
+// in the block behind that transaction. Several recoveries with no transaction between them store
+// theirs one block behind the other, each at an opening record, which says where the one before
+// ended.
 Errc LogPlanner::find_held_end(Lsn *end) {
   const bool is_recoverys = from_.previous_generation != 0 &&
                             open_position(from_.previous_end, file_bytes()) == from_.lsn;
@@ -113,16 +138,12 @@ Errc LogPlanner::check_record(const LogReader &reader, const RecordView &record)
                     ", LSN " + std::to_string(record.header.lsn) +
                     ": a record follows, but the checkpoint says that the log was closed there");
   if (record.kind() == RecordKind::kOpen) open_generation(record);
-  if (record.kind() == RecordKind::kCommit && (plan_.is_cut || is_beyond(record.header)))
+  if (record.ends_transaction() && (plan_.is_cut || is_beyond(record.header)))
     return note_cut(record);
   if (plan_.is_cut) return Errc::kOk;
-  DeltaCursor cursor(record);
-  PageDelta delta;
-  if (record.kind() == RecordKind::kCommit || record.kind() == RecordKind::kPart) {
-    while (cursor.next(&delta)) {
-      if (!data_.files.note(delta.page)) return no_such_page(record, delta.page);
-    }
-  }
+  Needs needs(data_.control, &data_.files);
+  Item item;
+  if (!redo_items(record, needs, &item)) return no_place_for(record, item);
   if (record.kind() == RecordKind::kPart || record.kind() == RecordKind::kFileEnd) return Errc::kOk;
   plan_.any = true;
   plan_.spans.back().to = record.end();
@@ -148,16 +169,14 @@ Errc LogPlanner::note_cut(const RecordView &record) {
   return Errc::kOk;
 }
 
-Errc LogPlanner::no_such_page(const RecordView &record, PageId page) const {
-  const std::uint64_t segment = segment_number(page);
+Errc LogPlanner::no_place_for(const RecordView &record, const Item &item) const {
+  const std::uint32_t segment = item_segment(item);
   const std::string at = "LSN " + std::to_string(record.header.lsn) + ": ";
   if (data_.may_grow && segment < kSegmentsMax && !is_used(data_.control.segments[segment]))
     return fail(Errc::kBadArgument,
                 at + "segment " + std::to_string(segment) +
                     " was made after this backup, which can be brought to earlier moments only");
-  return fail(Errc::kLogDamaged,
-              at + "page " + std::to_string(static_cast<std::uint64_t>(page_index(page))) +
-                  " of segment " + std::to_string(segment) + " does not exist in this domain");
+  return fail(Errc::kLogDamaged, at + item_text(item) + ": not in this domain");
 }
 
 // What lies behind the end that the record names was undone by an earlier recovery of a point in

@@ -15,6 +15,7 @@
 #include "storage/checkpoint_file.h"
 #include "storage/control.h"
 #include "storage/data_files.h"
+#include "storage/log/log_items.h"
 #include "storage/log/log_reader.h"
 #include "storage/log/log_source.h"
 #include "storage/log/replay.h"
@@ -74,7 +75,7 @@ class LogPlanner {
   }
   [[nodiscard]] Errc find_held_end(Lsn *end);
   [[nodiscard]] Errc look_for_opening(Lsn end, Lsn *previous_end);
-  [[nodiscard]] Errc no_such_page(const RecordView &record, PageId page) const;
+  [[nodiscard]] Errc no_place_for(const RecordView &record, const Item &item) const;
   [[nodiscard]] Errc refuse_early(const std::string &why) noexcept;
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return from_.log_file_bytes; }
 

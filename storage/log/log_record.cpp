@@ -43,7 +43,7 @@ RecordBuilder::RecordBuilder(std::byte *buffer, std::size_t capacity) noexcept
 
 void RecordBuilder::clear() noexcept {
   bytes_ = kRecordHeaderBytes;
-  pages_ = 0;
+  items_ = 0;
 }
 
 bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
@@ -80,7 +80,20 @@ bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
   }
   TMH_ASSERT(to == buffer_ + bytes_ + bytes);
   bytes_ += bytes;
-  ++pages_;
+  ++items_;
+  return true;
+}
+
+bool RecordBuilder::add(ItemKind kind, const void *body, std::size_t bytes) noexcept {
+  TMH_ASSERT(kind != ItemKind::kPageDifference && bytes >= 8 && bytes <= kItemBodyBytesMax);
+  if (item_bytes(bytes) > limit_ - bytes_) return false;
+  std::byte *to = buffer_ + bytes_;
+  const std::uint64_t head = item_head(kind, bytes);
+  std::memcpy(to, &head, sizeof head);
+  std::memcpy(to + kItemHeadBytes, body, bytes);
+  std::memset(to + kItemHeadBytes + bytes, 0, round_up_8(bytes) - bytes);
+  bytes_ += item_bytes(bytes);
+  ++items_;
   return true;
 }
 
@@ -89,7 +102,7 @@ std::size_t RecordBuilder::finish(const RecordHeaderV1 &fields) noexcept {
              RecordKind{fields.kind} == RecordKind::kPart);
   RecordHeaderV1 header = fields;
   header.length = static_cast<std::uint32_t>(bytes_);
-  header.pages = pages_;
+  header.items = items_;
   return seal(buffer_, header);
 }
 
@@ -98,7 +111,7 @@ std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields,
   RecordHeaderV1 header = fields;
   header.kind = static_cast<std::uint16_t>(RecordKind::kOpen);
   header.length = kOpenRecordBytes;
-  header.pages = header.part = 0;
+  header.items = header.part = 0;
   header.total_bytes = 0;
   std::memcpy(buffer + kRecordHeaderBytes, &payload, sizeof payload);
   return seal(buffer, header);
@@ -108,7 +121,7 @@ std::size_t write_file_end_record(std::byte *buffer, const RecordHeaderV1 &field
   RecordHeaderV1 header = fields;
   header.kind = static_cast<std::uint16_t>(RecordKind::kFileEnd);
   header.length = kFileEndRecordBytes;
-  header.pages = header.part = 0;
+  header.items = header.part = 0;
   header.total_bytes = 0;
   return seal(buffer, header);
 }
@@ -125,15 +138,14 @@ bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn, std::uint64_t room) n
   if (header.length < kRecordHeaderBytes || header.length > kRecordBytesAccepted ||
       header.length % 8 != 0 || header.length > room)
     return false;
-  // A difference has at least its head, the masks of one line and one word.
-  if (header.pages > (header.length - kRecordHeaderBytes) / delta_bytes(1, 1)) return false;
+  if (header.items > (header.length - kRecordHeaderBytes) / kItemBytesMin) return false;
   switch (RecordKind{header.kind}) {
     case RecordKind::kCommit:
       return header.total_bytes >= header.length;
     case RecordKind::kPart:
       return header.total_bytes == 0;
     case RecordKind::kOpen:
-      return header.length == kOpenRecordBytes && header.pages == 0 && header.part == 0 &&
+      return header.length == kOpenRecordBytes && header.items == 0 && header.part == 0 &&
              header.total_bytes == 0;
     case RecordKind::kFileEnd:
       return header.length == kFileEndRecordBytes && header.part == 0 && header.total_bytes == 0;
@@ -143,15 +155,6 @@ bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn, std::uint64_t room) n
 
 bool is_crc_right(const RecordHeaderV1 &header, const std::byte *record) noexcept {
   return header.crc == crc32c(0, record + kCrcBytes, header.length - kCrcBytes);
-}
-
-bool is_payload_sane(const RecordView &record) noexcept {
-  if (record.kind() == RecordKind::kOpen) return record.open_payload().reserved_zero == 0;
-  DeltaCursor cursor(record);
-  PageDelta delta;
-  std::uint32_t pages = 0;
-  while (cursor.next(&delta)) ++pages;
-  return !cursor.is_malformed() && pages == record.header.pages;
 }
 
 bool DeltaCursor::next(PageDelta *delta) noexcept {

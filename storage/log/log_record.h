@@ -1,7 +1,6 @@
-// storage/log/log_record.h -- one record of the redo log as bytes: built from page differences,
-// checked, taken apart again.
+// storage/log/log_record.h -- one record of the redo log as bytes: built from items, and checked.
 // Shape:     log_format.h. A builder writes into the caller's buffer and allocates nothing; a
-//            DeltaCursor walks a record's payload.
+//            DeltaCursor walks page differences. log_items.h takes payloads apart.
 // Invariant: whatever the bytes are, checking and walking read nothing outside the bytes given, and
 //            end.
 // Sharing:   builder, view and cursor belong to one thread. The page data may be private or shared
@@ -37,7 +36,9 @@ class RecordBuilder {
   // kRecordHeaderBytes + kDeltaBytesMax is always enough for one.
   [[nodiscard]] bool add(PageId page, LineMask lines, const std::uint8_t *words,
                          const std::byte *page_data) noexcept;
-  // Writes the header: `fields` with length, pages, reserved_zero and crc filled in. Returns the
+  // Appends an item of another kind, of `bytes` of body; false as above.
+  [[nodiscard]] bool add(ItemKind kind, const void *body, std::size_t bytes) noexcept;
+  // Writes the header: `fields` with length, items, reserved_zero and crc filled in. Returns the
   // record's length. May be called again, for instance when the record's place has changed; add()
   // may follow too. For kCommit and kPart.
   std::size_t finish(const RecordHeaderV1 &fields) noexcept;
@@ -45,20 +46,20 @@ class RecordBuilder {
   void clear() noexcept;
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }  // header included
-  [[nodiscard]] std::uint32_t pages() const noexcept { return pages_; }
+  [[nodiscard]] std::uint32_t items() const noexcept { return items_; }
   [[nodiscard]] const std::byte *buffer() const noexcept { return buffer_; }
 
  private:
   std::byte *buffer_;
   std::size_t limit_;
   std::size_t bytes_ = kRecordHeaderBytes;
-  std::uint32_t pages_ = 0;
+  std::uint32_t items_ = 0;
 };
 
 inline constexpr std::size_t kOpenRecordBytes = kRecordHeaderBytes + sizeof(OpenPayloadV1);
 inline constexpr std::size_t kFileEndRecordBytes = kRecordHeaderBytes;
-// The two records without differences. Of `fields`, kind, length, crc, pages, part and total_bytes
-// are filled in.
+// The two records without items. Of `fields`, kind, length, crc, items, part and total_bytes are
+// filled in.
 std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields,
                               const OpenPayloadV1 &payload) noexcept;
 std::size_t write_file_end_record(std::byte *buffer, const RecordHeaderV1 &fields) noexcept;
@@ -68,6 +69,10 @@ struct RecordView {
   RecordHeaderV1 header{};
   const std::byte *at = nullptr;
   [[nodiscard]] RecordKind kind() const noexcept { return RecordKind{header.kind}; }
+  [[nodiscard]] bool has_items() const noexcept {
+    return kind() == RecordKind::kCommit || kind() == RecordKind::kPart;
+  }
+  [[nodiscard]] bool ends_transaction() const noexcept { return kind() == RecordKind::kCommit; }
   [[nodiscard]] Lsn end() const noexcept { return header.lsn + header.length; }
   [[nodiscard]] OpenPayloadV1 open_payload() const noexcept;  // of a kOpen
 };
@@ -77,11 +82,8 @@ struct RecordView {
 [[nodiscard]] bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn,
                                   std::uint64_t room) noexcept;
 [[nodiscard]] bool is_crc_right(const RecordHeaderV1 &header, const std::byte *record) noexcept;
-// Do the differences fill the payload exactly, `header.pages` of them, each well formed? kOpen,
-// kFileEnd: are payload and length right?
-[[nodiscard]] bool is_payload_sane(const RecordView &record) noexcept;
 
-// One page's difference inside a record.
+// One page's difference.
 struct PageDelta {
   PageId page{};
   LineMask lines = 0;
@@ -92,13 +94,13 @@ struct PageDelta {
 
 class DeltaCursor {
  public:
-  explicit DeltaCursor(const RecordView &record) noexcept
-      : at_(record.at + kRecordHeaderBytes), end_(record.at + record.header.length) {}
   DeltaCursor(const std::byte *payload, std::size_t bytes) noexcept
       : at_(payload), end_(payload + bytes) {}
   // False at the end, and where the bytes are no difference: is_malformed() tells which.
   [[nodiscard]] bool next(PageDelta *delta) noexcept;
   [[nodiscard]] bool is_malformed() const noexcept { return malformed_; }
+  // Behind the last difference that was right.
+  [[nodiscard]] const std::byte *at() const noexcept { return at_; }
 
  private:
   const std::byte *at_;

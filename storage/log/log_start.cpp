@@ -8,6 +8,7 @@
 
 #include "platform/failure.h"
 #include "platform/try.h"
+#include "storage/log/log_items.h"
 #include "storage/log/log_record.h"
 
 namespace tmh::storage {

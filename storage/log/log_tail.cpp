@@ -324,7 +324,6 @@ void LogTail::take(const RecordView &record) {
   if (building_.records() == 0) building_.lsn = header.lsn;
   building_.starts_.push_back(building_.bytes_.size());
   building_.bytes_.insert(building_.bytes_.end(), record.at, record.at + header.length);
-  building_.pages += header.pages;
   building_.bytes += header.length;
   if (record.kind() == RecordKind::kPart) return;
   if (record.kind() == RecordKind::kOpen) {

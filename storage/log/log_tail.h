@@ -45,8 +45,8 @@ struct TailEntry {
   Lsn lsn = 0, end = 0;  // of its first record; behind its last
   std::uint32_t generation = 0;
   std::uint64_t stamp = 0, time_ns = 0;
-  std::uint64_t pages = 0, bytes = 0;  // page differences, log
-  OpenPayloadV1 opening{};             // kOpening
+  std::uint64_t bytes = 0;  // of log
+  OpenPayloadV1 opening{};  // kOpening
   // kGap: the generation in front of it is another one, and how that one ended is not known. What
   // was given of it may have been undone.
   bool may_undo = false;

@@ -13,7 +13,7 @@
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/try.h"
-#include "storage/log/log_record.h"
+#include "storage/log/log_items.h"
 
 namespace tmh::storage {
 
@@ -132,20 +132,34 @@ class Crew {
   std::vector<std::thread> threads_;
 };
 
+// Page differences to the workers. What the other items need was there before the first batch:
+// LogPlanner noted it.
+class Dealer final : public Redo {
+ public:
+  Dealer(const DataFiles &files, Batch *batch, ReplayCounts *counts) noexcept
+      : files_(files), batch_(*batch), counts_(*counts) {}
+  bool page_difference(const PageDelta &difference) override {
+    if (!files_.is_mapped(difference.page)) return false;
+    batch_.shares[share_of(difference.page, batch_.shares.size())].push_back(difference);
+    ++counts_.pages;
+    counts_.bytes_applied += 8 * std::uint64_t{difference.word_count};
+    return true;
+  }
+
+ private:
+  const DataFiles &files_;
+  Batch &batch_;
+  ReplayCounts &counts_;
+};
+
 // False: it names a page that was not noted.
 bool deal(const RecordView &record, const DataFiles &files, Batch *batch, ReplayCounts *counts) {
   ++counts->records;
   counts->log_bytes += record.header.length;
-  if (record.kind() == RecordKind::kOpen || record.kind() == RecordKind::kFileEnd) return true;
-  DeltaCursor cursor(record);
-  PageDelta delta;
-  while (cursor.next(&delta)) {
-    if (!files.is_mapped(delta.page)) return false;
-    batch->shares[share_of(delta.page, batch->shares.size())].push_back(delta);
-    ++counts->pages;
-    counts->bytes_applied += 8 * std::uint64_t{delta.word_count};
-  }
-  if (record.kind() != RecordKind::kCommit) return true;
+  Dealer dealer(files, batch, counts);
+  Item item;
+  if (!redo_items(record, dealer, &item)) return false;
+  if (!record.ends_transaction()) return true;
   ++counts->transactions;
   counts->last_stamp = record.header.stamp;
   counts->last_time_ns = record.header.time_ns;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""No class of the library is larger than 40 methods or 25 fields (docs/style.md).
+"""No class is larger than 40 methods or 25 fields (docs/style.md).
 
-    classes.py ROOT            fails when a class of the library is larger; lists each such class
+    classes.py ROOT            fails when a class is larger, but for EXCEPTIONS, and lists it
     classes.py ROOT --list N   prints the N largest: methods, fields, bools, class, file
     classes.py --self-test     counts a class that holds one of everything
 
@@ -14,13 +14,17 @@ import os
 import re
 import sys
 
-LIBRARY = ("platform", "observe", "storage", "levels", "hierarchy", "include")
-APART = ("rtm_emulator",)
+ROOMS = ("platform", "observe", "storage", "levels", "hierarchy", "include", "compat", "bindings",
+         "tools", "bench", "programs", "examples", "rtm_emulator")
 METHODS, FIELDS = 40, 25
 METHODS_OF_RECORD = 5
 
-# Classes that may be larger, each with its reason.
-EXCEPTIONS = {}
+# Larger classes: methods, fields, and why. One that gets smaller says so here; none grows.
+EXCEPTIONS = {
+    ("compat/libitm/thread.h", "Thread"): (70, 30, "methods of -fgnu-tm are not classes yet"),
+    ("compat/libitm/pages/view.h", "View"): (45, 17, "views, rights and lists are one object yet"),
+    ("programs/json.h", "Json"): (44, 2, "the interface of nlohmann::json, without its templates"),
+}
 
 HEAD = re.compile(r"(?<!enum )\b(class|struct|union)\s+"
                   r"(?:\[\[[^\]]*\]\]\s*|alignas\s*\([^;{]*?\)\s*)*"
@@ -111,13 +115,11 @@ def classes(text):
     return found
 
 
-def library(root):
-    """Every class of the library with its file."""
-    for room in LIBRARY:
+def all_of(root):
+    """Every class with its file."""
+    for room in ROOMS:
         for folder, _, names in os.walk(os.path.join(root, room)):
             path = os.path.relpath(folder, root)
-            if path.startswith(APART):
-                continue
             for name in sorted(names):
                 if name.endswith((".h", ".hpp", ".cpp")):
                     with open(os.path.join(folder, name), encoding="utf-8") as file:
@@ -165,7 +167,7 @@ def main():
     self_test()
     if sys.argv[1:] == ["--self-test"]:
         return 0
-    found = sorted(library(sys.argv[1]), key=lambda one: -len(one[1].methods) - len(one[1].fields))
+    found = sorted(all_of(sys.argv[1]), key=lambda one: -len(one[1].methods) - len(one[1].fields))
     if len(found) < 100:
         print(f"only {len(found)} classes found: is this the root of the tree?")
         return 1
@@ -173,16 +175,19 @@ def main():
         for path, one in found[:int(sys.argv[-1])]:
             print(f"{len(one.methods):4} {len(one.fields):4} {one.bools:4}  {one.name}  {path}")
         return 0
-    failed = 0
+    failed, large_ones = 0, set()
     for path, one in found:
         large = len(one.methods) > METHODS or (
             len(one.fields) > FIELDS and len(one.methods) > METHODS_OF_RECORD)
-        if large and one.name not in EXCEPTIONS:
+        known = EXCEPTIONS.get((path, one.name))
+        if large and (known is None or known[:2] != (len(one.methods), len(one.fields))):
             print(f"{path}: {one.name} has {len(one.methods)} methods and {len(one.fields)} fields;"
-                  f" {METHODS} and {FIELDS} are the most")
+                  f" {METHODS} and {FIELDS} are the most" + (f", EXCEPTIONS says {known}" if known
+                                                             else ""))
             failed = 1
-    for name in EXCEPTIONS.keys() - {one.name for _, one in found}:
-        print(f"classes.py: the exception {name} names no class")
+        large_ones.update({(path, one.name)} if large else ())
+    for path, name in EXCEPTIONS.keys() - large_ones:
+        print(f"classes.py: the exception {name} of {path} is not large")
         failed = 1
     return failed
 

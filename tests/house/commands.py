@@ -38,7 +38,7 @@ class Scratch:
 
     def __init__(self, root, folder):
         self.root = os.path.realpath(folder)
-        for name in ("demo", "check", ".ci", "scripts"):
+        for name in ("demo", "check", ".ci", "cmake"):
             source, target = os.path.join(root, name), os.path.join(self.root, name)
             (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, target)
         os.makedirs(os.path.join(self.root, "tools"))

@@ -58,20 +58,20 @@ def check_page(root, name, command):
     if not re.search(rf"^\.Dt {re.escape(base.upper())} {section}$", text, re.MULTILINE):
         problems.append(f"{name}: its .Dt says another name or section")
     for page, number in OURS.findall(text):
-        if not os.path.isfile(os.path.join(root, "man", f"{page}.{number}")):
+        if not os.path.isfile(os.path.join(root, "docs", "man", f"{page}.{number}")):
             problems.append(f"{name}: refers to {page}({number}), which does not exist")
     return problems
 
 
 def check_complete(root):
     problems = [
-        f"man/{call}.3 is missing"
+        f"docs/man/{call}.3 is missing"
         for call in DURABLE_CALLS
-        if not os.path.isfile(os.path.join(root, "man", call + ".3"))
+        if not os.path.isfile(os.path.join(root, "docs", "man", call + ".3"))
     ]
     header = source_tree.read(root, "include/xac.h")
     problems += [f"xac.h declares no {call}" for call in DURABLE_CALLS if call + "(" not in header]
-    page = source_tree.read(root, "man/tmh.1")
+    page = source_tree.read(root, "docs/man/tmh.1")
     tools = source_tree.read(root, "tools/command_line.cpp")
     names = re.findall(
         r'add(?:_live|_bare|_subcommand)?\((?:&app_, |log, |LiveCommand::Kind::k\w+,\s+)?"(\w+)"',
@@ -79,18 +79,18 @@ def check_complete(root):
     )
     for name in names:
         if not re.search(rf"^\.(?:It )?Cm (?:log )?{name}$", page, re.MULTILINE):
-            problems.append(f"man/tmh.1: says nothing about {name}")
+            problems.append(f"docs/man/tmh.1: says nothing about {name}")
     for name in re.findall(r'add_subcommand\("([\w-]+)"', tools):
         if name != "log" and not re.search(rf"^\.(?:It )?Cm {name}$", page, re.MULTILINE):
-            problems.append(f"man/tmh.1: says nothing about {name}")
+            problems.append(f"docs/man/tmh.1: says nothing about {name}")
     sections = dict(
         re.findall(r"^\.Sh ([A-Z ]+)\n(.*?)(?=^\.Sh |\Z)", page, re.MULTILINE | re.DOTALL)
     )
     for option in re.findall(r'add_\w+(?:<[\w:]+>)?\(\s*(?:sub, )?"--([\w-]+)', tools):
         if not re.search(rf"-{option}\b(?!-)", sections.get("SYNOPSIS", "")):
-            problems.append(f"man/tmh.1: its SYNOPSIS lacks --{option}")
+            problems.append(f"docs/man/tmh.1: its SYNOPSIS lacks --{option}")
     problems += [
-        f"man/tmh.1: commands are described in {name}"
+        f"docs/man/tmh.1: commands are described in {name}"
         for name, text in sections.items()
         if name != "DESCRIPTION" and re.search(r"^\.Ss ", text, re.MULTILINE)
     ]
@@ -98,7 +98,8 @@ def check_complete(root):
 
 
 def pages(root):
-    return [name for name in source_tree.project_files(root) if re.match(r"man/[^/]+\.\d$", name)]
+    files = source_tree.project_files(root)
+    return [name for name in files if re.match(r"docs/man/[^/]+\.\d$", name)]
 
 
 def self_test(command):
@@ -118,8 +119,8 @@ def self_test(command):
     problems = []
     for what, text in {"": right, **faults}.items():
         with tempfile.TemporaryDirectory() as root:
-            source_tree.plant(root, {"man/a.3": text, "man/tmh.1": right})
-            found = check_page(root, "man/a.3", command)
+            source_tree.plant(root, {"docs/man/a.3": text, "docs/man/tmh.1": right})
+            found = check_page(root, "docs/man/a.3", command)
             if bool(found) != bool(what):
                 problems.append(f"{what or 'a right page'}: {found}")
     return problems

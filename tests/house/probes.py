@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """probes.py <root> --library PATH --sdt 0|1 | <root> --self-test
 
-The USDT probes in libtmh are those that man/tmh-probes.7 documents.
+The USDT probes in libtmh are those that docs/man/tmh-probes.7 documents.
 
 Rules: (1) the library's .note.stapsdt names each documented probe, and no other, with as many
 arguments. (2) scripts for bpftrace use documented probes only. The first is skipped with --sdt 0
@@ -22,7 +22,7 @@ SKIPPED = 77
 
 def documented(root):
     """Name -> number of arguments."""
-    page = source_tree.read(root, "man/tmh-probes.7")
+    page = source_tree.read(root, "docs/man/tmh-probes.7")
     return {
         name: len(arguments.split())
         for name, arguments in re.findall(r"^\.It Sy (\w+) Ar (.*)$", page, re.MULTILINE)

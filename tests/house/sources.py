@@ -135,7 +135,7 @@ def check_source(tree, text):
             if tree.is_file_of_ours(path) and path not in tree.files and not is_foreign:
                 problems.append(f"no such file: {path}")
     for name, section in MAN_PAGE.findall(text):
-        if name.startswith("tmh") and f"man/{name}.{section}" not in tree.files:
+        if name.startswith("tmh") and f"docs/man/{name}.{section}" not in tree.files:
             problems.append(f"no such man page: {name}({section})")
     return problems
 
@@ -208,7 +208,7 @@ RIGHT = {
                         "| Clock | b | `tools/a.h` |\n",
     "hierarchy/exchange/PROTOCOL.md":
         "# How\n## Death (all)\n## Steps\nSource: thesis, section 6.2.\n",
-    "man/tmh-levels.7": "x",
+    "docs/man/tmh-levels.7": "x",
     "tools/a.h": """// tools/a.h -- a, docs/design.md 4 and D1, as docs/style.md
 // 4 says.
 // Source:    thesis, sections 2.1 (a; b), 3.2 and appendix B; docs/design.md D1, D2; TL2. We

@@ -6,7 +6,7 @@ Each mode of tests/support/modes.h that this machine can run is the parameter of
 file of tests stands in tests/tiers.txt, once, and has a quick test if it says so. Each test that
 ctest lists has the label "quick" or "full", not both, and a full one says why, in a word that
 tests/README.md explains. What the targets and the tests of the quick tier cost stands in
-tests/costs.txt (scripts/test_costs.py measures it); together they cost at most the budgets below.
+tests/costs.txt (cmake/test_costs.py measures it); together they cost at most the budgets below.
 What has been added since it was measured counts, too: a test as a second, a source as its target's
 mean, a target or a test of another kind not at all: it must be measured. Nothing here is a
 measurement, so a slow machine changes no verdict.
@@ -21,7 +21,7 @@ import tempfile
 
 import source_tree
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cmake"))
 import test_costs
 import tiers
 
@@ -91,7 +91,7 @@ def build_seconds(measured, sources):
     for name, count in sources.items():
         if name not in measured:
             problems.append(f"target {name} is built by ./check, and tests/costs.txt does not say "
-                            "what that costs: scripts/test_costs.py BUILD --build-log")
+                            "what that costs: cmake/test_costs.py BUILD --build-log")
             continue
         cost = measured[name]
         added = max(0, count - cost.sources)
@@ -106,7 +106,7 @@ def test_seconds(measured, counts, gtest_names):
         cost = measured.get(name)
         if cost is None and name not in gtest_names:
             problems.append(f"test {name} is run by ./check, and tests/costs.txt does not say what "
-                            f"that costs: scripts/test_costs.py BUILD --tests '^{name}$'")
+                            f"that costs: cmake/test_costs.py BUILD --tests '^{name}$'")
             continue
         cost = cost or test_costs.Tests(0.0, 0)
         total += cost.seconds + NEW_TEST_S * max(0, count - cost.tests)
@@ -119,7 +119,7 @@ def over_budget(what, seconds, budget):
         return []
     return [f"{what} costs {seconds:.0f} processor seconds, and may cost {budget}: make something "
             "cheaper, or move it to ./check --full (tests/tiers.txt), or measure again "
-            "(scripts/test_costs.py)"]
+            "(cmake/test_costs.py)"]
 
 
 def reasons_in(readme):

@@ -21,6 +21,7 @@
 
 #include "storage/checkpoint_file.h"
 #include "storage/log/log_files.h"
+#include "storage/log/log_items.h"
 #include "storage/log/log_record.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
@@ -80,7 +81,7 @@ TEST(LogFormatTest, OpenRecordHasTheDocumentedBytes) {
   fields.generation = 4;
   fields.stamp = 41;
   fields.time_ns = 77;
-  fields.pages = fields.part = 9;  // set right by the function
+  fields.items = fields.part = 9;  // set right by the function
   fields.total_bytes = 9;
   ASSERT_EQ(write_open_record(buffer.data(), fields, {0xabc8, 3, 0}), buffer.size());
   EXPECT_EQ(hex(buffer.data(), buffer.size()),
@@ -93,10 +94,10 @@ TEST(LogFormatTest, FileHeaderHasTheDocumentedBytes) {
   const LogFileHeaderV1 header =
       make_log_file_header({{0x1122334455667788, 0x99aabbccddeeff00}, 1u << 20}, 5);
   EXPECT_EQ(hex(&header, 48),
-            "544d484c4f4730310100000000100000887766554433221100ffeeddccbbaa99"
+            "544d484c4f4730310200000000100000887766554433221100ffeeddccbbaa99"
             "05000000000000000000100000000000");
   EXPECT_EQ(hex(header.reserved_zero, sizeof header.reserved_zero), std::string(2 * 4044, '0'));
-  EXPECT_EQ(hex(&header.crc, 4), "6514dbb3");
+  EXPECT_EQ(hex(&header.crc, 4), "714f6d26");
 }
 
 CheckpointV1 golden_checkpoint() {
@@ -283,7 +284,7 @@ struct Difference {
 
 rc::Gen<Difference> any_difference() {
   return rc::gen::build<Difference>(
-      rc::gen::set(&Difference::page),
+      rc::gen::set(&Difference::page, rc::gen::inRange<std::uint64_t>(0, 1ull << 48)),
       rc::gen::set(&Difference::words, rc::gen::container<std::map<std::uint32_t, std::uint64_t>>(
                                            rc::gen::inRange<std::uint32_t>(0, 512),
                                            rc::gen::arbitrary<std::uint64_t>())));
@@ -319,7 +320,7 @@ TEST(LogFormatTest, RecordsAreGivenBackAsTheyWereBuilt) {
         RC_ASSERT(builder.bytes() == bytes && buffer == before);
       }
     }
-    RC_ASSERT(builder.pages() == added.size());
+    RC_ASSERT(builder.items() == added.size());
     RecordHeaderV1 fields{};
     fields.kind = 1;
     fields.lsn = 4096;
@@ -335,10 +336,11 @@ TEST(LogFormatTest, RecordsAreGivenBackAsTheyWereBuilt) {
               !is_header_sane(view.header, 4104, bytes));
     RC_ASSERT(!is_header_sane(view.header, 4096, bytes - 8));
     RC_ASSERT(is_crc_right(view.header, view.at) && is_payload_sane(view));
-    DeltaCursor cursor(view);
-    PageDelta delta;
+    ItemCursor cursor(view);
+    Item item;
     for (const Difference &difference : added) {
-      RC_ASSERT(cursor.next(&delta));
+      RC_ASSERT(cursor.next(&item) && item.kind == ItemKind::kPageDifference);
+      const PageDelta &delta = item.difference;
       RC_ASSERT(delta.page == PageId{difference.page} &&
                 delta.word_count == difference.words.size());
       std::array<std::uint64_t, 512> page;
@@ -349,7 +351,7 @@ TEST(LogFormatTest, RecordsAreGivenBackAsTheyWereBuilt) {
         RC_ASSERT(page[word] == (found == difference.words.end() ? ~0ull : found->second));
       }
     }
-    RC_ASSERT(!cursor.next(&delta) && !cursor.is_malformed());
+    RC_ASSERT(!cursor.next(&item) && !cursor.is_malformed());
   });
   EXPECT_TRUE(holds);
 }

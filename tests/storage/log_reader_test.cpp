@@ -316,7 +316,7 @@ TEST_F(LogReaderTest, FilesOfOtherDomainsAndVersionsAreRefused) {
   patch_file(rig_.log_path(0), 0, {reinterpret_cast<const char *>(&header), sizeof header});
   EXPECT_EQ(read().error, Errc::kNotADomain);
   header = make_log_file_header(rig_.identity(), 0);
-  header.format_version = 2;
+  header.format_version = kLogVersion + 1;
   header.crc = 0;
   const std::string bytes(reinterpret_cast<const char *>(&header), sizeof header);
   patch_file(rig_.log_path(0), 0, bytes);

@@ -7,6 +7,7 @@
 
 #include "platform/failure.h"
 #include "storage/checkpoint_file.h"
+#include "storage/log/log_items.h"
 #include "storage/log/log_state.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
@@ -69,8 +70,10 @@ void LogFollower::take(const TailEntry &entry) {
   expect_durable(entry);
   Given one{0, entry.lsn, entry.end, entry.stamp, entry.generation};
   for (std::size_t i = 0; i < entry.records(); ++i) {
-    storage::DeltaCursor cursor(entry.record(i));
-    for (storage::PageDelta delta; cursor.next(&delta);) {
+    storage::ItemCursor cursor(entry.record(i));
+    for (storage::Item item; cursor.next(&item);) {
+      const storage::PageDelta &delta = item.difference;
+      if (item.kind != storage::ItemKind::kPageDifference) continue;
       if (storage::page_index(delta.page) != storage::PageIndex{0} || (delta.lines & 1) == 0)
         continue;
       std::byte page[kPageBytes] = {};

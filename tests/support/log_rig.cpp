@@ -185,6 +185,26 @@ const LogRig::Transaction &LogRig::commit(std::vector<Write> writes, std::size_t
   return transactions_.back();
 }
 
+void LogRig::append_item(storage::ItemKind kind, const void *body, std::size_t bytes) {
+  const std::size_t length = storage::kRecordHeaderBytes + storage::item_bytes(bytes);
+  std::string record(length, '\0');
+  storage::RecordBuilder builder(reinterpret_cast<std::byte *>(record.data()), length);
+  if (!builder.add(kind, body, bytes)) throw std::runtime_error("an item of the rig is too large");
+  place_for(length);
+  Transaction made;
+  made.begin = end_;
+  made.end = end_ + length;
+  made.stamp = ++stamp_;
+  made.time_ns = time_ns_ += 10;
+  RecordHeaderV1 header = fields(RecordKind::kCommit);
+  header.stamp = made.stamp;
+  header.time_ns = made.time_ns;
+  header.total_bytes = length;
+  builder.finish(header);
+  append(record);
+  transactions_.push_back(std::move(made));
+}
+
 void LogRig::append_orphan(std::vector<Write> writes) {
   Transaction unfinished;
   append_records({std::move(writes)}, false, &unfinished);

@@ -49,6 +49,8 @@ class LogRig {
   // part_bytes: about how large a record may get before the transaction goes on in another one.
   const Transaction &commit(std::vector<Write> writes,
                             std::size_t part_bytes = storage::kRecordBytesMax);
+  // A transaction of one item that is no page difference.
+  void append_item(storage::ItemKind kind, const void *body, std::size_t bytes);
   // Parts of a transaction whose commit record never comes.
   void append_orphan(std::vector<Write> writes);
   void sync();

@@ -1,5 +1,5 @@
 // tests/support/skip_status.cpp -- a test program whose tests were all skipped ends with status 77,
-// which ctest takes for skipped (scripts/gtest_cases.py). Not by what it prints: a program that has
+// which ctest takes for skipped (cmake/gtest_cases.py). Not by what it prints: a program that has
 // skipped a test and then fails would count as skipped.
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // tests/support/unavailable_modes.cpp -- a program: what this machine cannot run. One line each:
 // the name of a mode of support/modes, or "rtm" or "keys"; a tab; the library's sentence. ctest
-// then lists no test that needs it (scripts/gtest_cases.py).
+// then lists no test that needs it (cmake/gtest_cases.py).
 #include <algorithm>
 #include <cstdio>
 #include <string>

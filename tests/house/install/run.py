@@ -144,8 +144,8 @@ def pkg_config_project(arguments, prefix, libdir, work):
 
 
 def manual_and_command(arguments, prefix, work):
-    """Every page of man/ lies where man looks for it; the installed tmh command runs."""
-    pages = os.path.normpath(os.path.join(HERE, "..", "..", "..", "man"))
+    """Every page of docs/man/ lies where man looks for it; the installed tmh command runs."""
+    pages = os.path.normpath(os.path.join(HERE, "..", "..", "..", "docs", "man"))
     for page in sorted(os.listdir(pages)):
         if not page[-1].isdigit():
             continue

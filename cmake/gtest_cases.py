@@ -5,8 +5,8 @@ GoogleTest program.
 A program holds the tests of several files. ctest's name of a test begins with the stem of its file:
 log_damage_test.LogDamageTest.LogCutAtEveryLength. The properties of a file's tests are a line of
 PROPERTIES, "<stem> <beginning of names> <property> <value> ...", separated by tabs. TIERS says
-which tests of which files are quick (scripts/tiers.py). COSTS says which tests take long
-(scripts/test_costs.py). MODES has what this machine cannot run, a line "<mode> <why>" each,
+which tests of which files are quick (cmake/tiers.py). COSTS says which tests take long
+(cmake/test_costs.py). MODES has what this machine cannot run, a line "<mode> <why>" each,
 separated by a tab: tests in these modes, and those that need such a thing by TIERS, are not listed,
 but counted in LIST.unlisted. LIST is what ctest includes.
 """

@@ -27,7 +27,7 @@ import xml.etree.ElementTree as xml
 SECONDS_MIN = 2.0
 COSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "costs.txt")
 HEAD = """\
-# Written by scripts/test_costs.py, which says what the lines mean. Measured on {machine}.
+# Written by cmake/test_costs.py, which says what the lines mean. Measured on {machine}.
 """
 Build = collections.namedtuple("Build", "seconds sources")
 Tests = collections.namedtuple("Tests", "seconds tests")

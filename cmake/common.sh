@@ -1,4 +1,4 @@
-# scripts/common.sh -- what demo and check share: installing packages, configuring a preset. Sourced
+# cmake/common.sh -- what demo and check share: installing packages, configuring a preset. Sourced
 # by bash. REQUIRES: $root is the project's folder.
 
 die() {
@@ -32,7 +32,7 @@ packages_of() {
     for wanted in "$@"; do
       if [ "$group" = "$wanted" ]; then printf '%s %s\n' "$name" "$reason"; fi
     done
-  done < <(grep -v '^ *\(#\|$\)' "$root/scripts/packages.txt")
+  done < <(grep -v '^ *\(#\|$\)' "$root/cmake/packages.txt")
 }
 
 missing_packages() {

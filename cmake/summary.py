@@ -4,7 +4,7 @@ full.
 
 Reads what `ctest --output-junit` wrote. Prints skips by reason, the most frequent first; each
 failure with the command that runs it alone; the counts; which modes this machine cannot run, whose
-tests ctest does not list (scripts/gtest_cases.py). Lists that are longer, and the names of all
+tests ctest does not list (cmake/gtest_cases.py). Lists that are longer, and the names of all
 skipped tests, stand in skipped.txt and failed.txt beside <results.xml>.
 A test that did not run counts as failed unless it said itself that it was skipped.
 Exit status 1 when something failed, or when nothing ran.
