@@ -38,9 +38,9 @@ if(tmh_test_support)
     COMPILE_OPTIONS "-O0" SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(tmh_test_support PUBLIC tmh_test_common
     $<TARGET_NAME_IF_EXISTS:tmh_history>)
-  # support/leftovers.h: in every program, whether it names it or not
+  # support/leftovers.h, watched_log.h: in every program, whether it names them or not
   target_link_options(tmh_test_support INTERFACE LINKER:--undefined=tmh_test_looks_for_leftovers
-    LINKER:--undefined=tmh_test_tells_skips)
+    LINKER:--undefined=tmh_test_tells_skips LINKER:--undefined=tmh_test_watches_the_log)
 endif()
 
 # ctest asks it which modes it need not list.

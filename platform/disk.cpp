@@ -134,12 +134,17 @@ Errc DiskFile::write(std::uint64_t offset, const void *from, std::size_t bytes) 
 
 Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
   TMH_TRY(watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes}));
+  TMH_TRY(put_durable(offset, from, bytes));
+  return watch_disk({DiskOp::kWriteDone, path_.c_str()});
+}
+
+Errc DiskFile::put_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
   observe::probe::fsync(path_.c_str(), bytes);
   if (direct_) {
     const Errc error = write_all(direct_.get(), offset, from, bytes);
     if (error == Errc::kOk) {
       observe::probe::fsync_done(path_.c_str(), bytes);
-      return watch_disk({DiskOp::kWriteDone, path_.c_str()});
+      return Errc::kOk;
     }
     if (errno != EINVAL) return error;
     direct_.reset();  // the file system took the flag but not the write
@@ -147,7 +152,7 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
   TMH_TRY(write_all(fd_.get(), offset, from, bytes));
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
   observe::probe::fsync_done(path_.c_str(), bytes);
-  return watch_disk({DiskOp::kWriteDone, path_.c_str()});
+  return Errc::kOk;
 }
 
 Errc DiskFile::sync() noexcept { return sync_file(fd_.get(), path_); }

@@ -1,8 +1,9 @@
 // platform/disk.h -- durable writes: what must survive a power cut goes to disk through here, and
 // nowhere else.
 // Shape:     DiskFile wraps one descriptor; folder operations are functions. A hook sees every
-//            operation before it happens (after, where said): a test records them and builds what a
-//            power cut could have left, or makes one fail with an errno of its choice.
+//            operation before it happens (after, where said; put_durable() apart): a test records
+//            them and builds what a power cut could have left, or makes one fail with an errno of
+//            its choice.
 // Invariant: what write_durable() and a sync() that began later acknowledged is on disk; everything
 //            else may be lost, torn at 512 bytes or written in any order. Data files are mapped:
 //            their pages count as written back at any time.
@@ -106,6 +107,10 @@ class DiskFile {
   // on ext4), else write + fdatasync.
   [[nodiscard]] Errc write_durable(std::uint64_t offset, const void *from,
                                    std::size_t bytes) noexcept;
+  // The same, and no hook sees it: of the log's records, which go to a sink that a test may replace
+  // (storage/log/log_sink.h).
+  [[nodiscard]] Errc put_durable(std::uint64_t offset, const void *from,
+                                 std::size_t bytes) noexcept;
   [[nodiscard]] Errc sync() noexcept;
   // Writes dirty pages of [offset, offset + bytes) back bit by bit, with pauses, so that others'
   // durable writes are not caught in a queue behind them. Promises nothing but to say which writes

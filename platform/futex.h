@@ -37,6 +37,18 @@ inline void futex_wake(std::atomic<std::uint32_t> &word, int waiters_max = INT_M
   errno = saved_errno;
 }
 
+// Adds to *word, from -2048 to 2047, in the kernel: where the file behind it has become too short,
+// or may not be written, the answer is false and no signal. REQUIRES: no thread waits on `word`.
+[[nodiscard]] inline bool futex_add(std::atomic<std::uint32_t> &word, int value) noexcept {
+  const int saved_errno = errno;
+  auto *const at = reinterpret_cast<std::uint32_t *>(&word);
+  const std::uint32_t operation = static_cast<std::uint32_t>(FUTEX_OP_ADD) << 28 |
+                                  (static_cast<std::uint32_t>(value) & 0xfffu) << 12;
+  const long result = syscall(SYS_futex, at, FUTEX_WAKE_OP, 0, nullptr, at, operation);
+  errno = saved_errno;
+  return result >= 0;
+}
+
 // While it lives, this thread's time-outs end when they should (22 us late here) and not up to 50
 // us later, the default slack that lets the kernel gather wake-ups.
 class PreciseTimers {

@@ -10,6 +10,7 @@
 #include <new>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -133,6 +134,7 @@ class CommandLine {
         "log", "Read the redo log; changes nothing, also while the domain is open");
     log.require_subcommand();
     add_log_dump(log);
+    add_log_follow(log);
     add_log_verify(log);
     add_info();
     add_check();
@@ -280,6 +282,27 @@ class CommandLine {
                        "(default: the checkpoint's)"));
     sub.add_option("--logs", dump_.logs, "folder of archived log files");
     sub.add_flag("--pages", dump_.pages, "every page difference, too");
+  }
+
+  void add_log_follow(Command log) {
+    Command sub = add(log, "follow",
+                      "Each transaction once it is durable, until a signal ends it; lines as of "
+                      "dump; also: tmh log --follow",
+                      &follow_, "tmh log follow shop --from-stamp 4711 --json");
+    Option from = sub.add_option("--from", follow_.from,
+                                 "first LSN, not behind the log's end; 0: as far back as there are "
+                                 "log files (default: the checkpoint's)");
+    Option stamp = sub.add_option("--from-stamp", follow_.from_stamp,
+                                  "the first transaction with a larger stamp");
+    from.excludes(stamp);
+    read_as_decimal(from);
+    read_as_decimal(stamp);
+    read_as_decimal(sub.add_option("--until", follow_.until,
+                                   "ends when all in front of this LSN is durable and printed"));
+    read_as_decimal(sub.add_option("--count", follow_.count, "ends after so many transactions")
+                        .check(check_positive));
+    sub.add_option("--logs", follow_.logs, "folder of archived log files");
+    sub.add_flag("--pages", follow_.pages, "every page difference, too");
   }
 
   void add_log_verify(Command log) {
@@ -598,6 +621,7 @@ class CommandLine {
   ImageCommand image_;
   LiveCommand live_[4];
   LogDumpCommand dump_;
+  LogFollowCommand follow_;
   LogVerifyCommand verify_;
   InfoCommand info_;
   CheckCommand check_;
@@ -619,6 +643,13 @@ class CommandLine {
 
 }  // namespace
 
-int run_command_line(int argc, const char *const *argv) { return CommandLine().run(argc, argv); }
+// "tmh log --follow" is "tmh log follow", which a parser with subcommands cannot say.
+int run_command_line(int argc, const char *const *argv) {
+  std::vector<const char *> words(argv, argv + argc);
+  if (words.size() > 2 && words[1] == std::string_view("log") &&
+      words[2] == std::string_view("--follow"))
+    words[2] = "follow";
+  return CommandLine().run(argc, words.data());
+}
 
 }  // namespace tmh::tools

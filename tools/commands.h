@@ -48,6 +48,17 @@ struct LogDumpCommand {
 };
 [[nodiscard]] Exit run(const LogDumpCommand &command);
 
+// The log transaction by transaction, each once it is durable, until it is told to end.
+struct LogFollowCommand {
+  std::string domain, logs;
+  std::optional<std::uint64_t> from, from_stamp;  // neither: the checkpoint's LSN
+  std::optional<std::uint64_t> until;             // an LSN
+  std::uint64_t count = 0;                        // so many transactions; 0: no end
+  bool pages = false;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const LogFollowCommand &command);
+
 struct LogVerifyCommand {
   std::string domain;
   bool json = false;

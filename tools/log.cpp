@@ -1,11 +1,10 @@
 // tools/log.cpp -- tmh log dump, tmh log verify: the redo log as recovery would read it.
 #include <fmt/format.h>
 
-#include <bit>
-
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/log_print.h"
 #include "tools/log_verify.h"
 #include "tools/log_walk.h"
 #include "tools/moment.h"
@@ -21,77 +20,6 @@ namespace {
 
 constexpr const char *kOpenRemark =
     "the domain is open: it may be a record that is being written just now";
-
-// "3", "0-7,9"
-std::string line_list(storage::LineMask lines) {
-  std::string text;
-  while (lines != 0) {
-    const int first = std::countr_zero(lines);
-    const int run = std::countr_one(lines >> first);
-    text += fmt::format("{}{}", text.empty() ? "" : ",", first);
-    if (run > 1) text += fmt::format("-{}", first + run - 1);
-    lines = first + run == 64 ? 0 : lines >> (first + run) << (first + run);
-  }
-  return text;
-}
-
-std::string segment_name(const ControlFile &control, std::uint32_t number) {
-  if (number >= storage::kSegmentsMax || !storage::is_used(control.segments[number]))
-    return "no such segment";
-  return control.segments[number].name;
-}
-
-Json entry_json(const LogEntry &entry, const ControlFile &control, bool pages) {
-  if (entry.kind == LogEntry::Kind::kOpen)
-    return {{"type", "open"},
-            {"lsn", entry.lsn},
-            {"generation", entry.generation},
-            {"time_ns", entry.time_ns},
-            {"previous_end", entry.open.previous_end},
-            {"previous_generation", entry.open.previous_generation}};
-  Json json{{"type", "transaction"}, {"lsn", entry.lsn},         {"end", entry.end},
-            {"stamp", entry.stamp},  {"time_ns", entry.time_ns}, {"generation", entry.generation},
-            {"pages", entry.pages},  {"bytes", entry.bytes},     {"records", entry.records}};
-  for (const OtherItem &item : entry.others)
-    json["items"].push_back({{"kind", item.kind}, {"text", item.text}});
-  if (!pages) return json;
-  Json changes = Json::array();
-  for (const PageChange &change : entry.changes) {
-    const std::uint32_t number = storage::segment_number(change.page);
-    changes.push_back({{"segment", number},
-                       {"name", segment_name(control, number)},
-                       {"page", static_cast<std::uint64_t>(storage::page_index(change.page))},
-                       {"lines", line_list(change.lines)},
-                       {"words", change.word_count}});
-  }
-  json["changes"] = std::move(changes);
-  return json;
-}
-
-std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn last_end,
-                       bool pages) {
-  if (entry.kind == LogEntry::Kind::kOpen) {
-    std::string text = fmt::format("{:>14} generation {} opens, {}", entry.lsn, entry.generation,
-                                   moment_text(entry.time_ns));
-    if (entry.open.previous_end < last_end)
-      text += fmt::format("; undone: everything behind LSN {}", entry.open.previous_end);
-    return text + "\n";
-  }
-  std::string text =
-      fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", entry.lsn, entry.stamp,
-                  moment_text(entry.time_ns), entry.generation, entry.pages, entry.bytes);
-  for (const OtherItem &item : entry.others)
-    text += fmt::format("{:>14} {}\n", "", printable(item.text));
-  if (!pages) return text;
-  for (const PageChange &change : entry.changes) {
-    const std::uint32_t number = storage::segment_number(change.page);
-    text += fmt::format("{:>14} segment {} ({}), page {}, lines {}: {}\n", "", number,
-                        printable(segment_name(control, number)),
-                        static_cast<std::uint64_t>(storage::page_index(change.page)),
-                        line_list(change.lines), counted(change.word_count, "word"));
-  }
-  return text;
-}
 
 Exit exit_after(const LogEnd &end) noexcept {
   if (end.error != Errc::kOk) return exit_of(end.error);
@@ -157,9 +85,7 @@ Exit run(const LogDumpCommand &command) {
       earlier ? start_before(command.domain, command.logs, checkpoint, *command.from) : checkpoint;
   const Lsn first = command.from.value_or(from.lsn);
   LogWalk walk(command.domain, command.logs, *control, from);
-  if (!command.json)
-    print(fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", "LSN", "STAMP", "TIME", "GEN",
-                      "PAGES", "BYTES"));
+  if (!command.json) print(entry_heading());
   Lsn last_end = 0;
   for (LogEntry entry; walk.next(&entry); last_end = entry.end) {
     if (entry.lsn < first) continue;

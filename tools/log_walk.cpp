@@ -4,20 +4,15 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstring>
-
-#include <fmt/format.h>
 
 #include "platform/failure.h"
+#include "storage/log/log_start.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
 
 namespace tmh::tools {
 
 using storage::CheckpointV1;
-using storage::file_of;
-using storage::kLogBlockBytes;
-using storage::kRecordHeaderBytes;
 using storage::LogIdentity;
 using storage::LogReader;
 using storage::LogSource;
@@ -72,6 +67,21 @@ bool LogWalk::next(LogEntry *entry) {
   }
 }
 
+void add_record(const RecordView &record, LogEntry *entry) {
+  ++entry->records;
+  entry->bytes += record.header.length;
+  if (record.kind() == RecordKind::kOpen) return;
+  storage::ItemCursor cursor(record);
+  for (storage::Item item; cursor.next(&item);) {
+    const storage::PageDelta &change = item.difference;
+    if (item.kind == storage::ItemKind::kPageDifference)
+      entry->changes.push_back({change.page, change.lines, change.word_count});
+    else
+      entry->others.push_back({std::string(storage::item_name(item.kind)), item_text(item)});
+  }
+  entry->pages = entry->changes.size();
+}
+
 // True: an entry is whole.
 bool LogWalk::take(const RecordView &record, LogEntry *entry) {
   const RecordHeaderV1 &header = record.header;
@@ -80,18 +90,9 @@ bool LogWalk::take(const RecordView &record, LogEntry *entry) {
     return false;
   }
   if (building_.records == 0 || record.kind() == RecordKind::kOpen) building_ = {};
-  if (building_.records++ == 0) building_.lsn = header.lsn;
-  building_.bytes += header.length;
+  if (building_.records == 0) building_.lsn = header.lsn;
+  add_record(record, &building_);
   if (record.kind() != RecordKind::kOpen) {
-    storage::ItemCursor cursor(record);
-    for (storage::Item item; cursor.next(&item);) {
-      const storage::PageDelta &change = item.difference;
-      if (item.kind == storage::ItemKind::kPageDifference)
-        building_.changes.push_back({change.page, change.lines, change.word_count});
-      else
-        building_.others.push_back({std::string(storage::item_name(item.kind)), item_text(item)});
-    }
-    building_.pages = building_.changes.size();
     if (record.kind() == RecordKind::kPart) return false;
     stamp_ = header.stamp;
   } else {
@@ -138,68 +139,15 @@ bool LogWalk::resume(Errc error) {
   return true;
 }
 
-namespace {
-
-// The first whole record at or behind `at` in its file with which reading can begin.
-bool find_first(LogSource *source, Lsn at, RecordHeaderV1 *found) {
-  const std::uint64_t file_bytes = source->log().file_bytes;
-  const Lsn file_end = (file_of(at, file_bytes) + 1) * file_bytes;
-  std::vector<std::byte> record(storage::kRecordBytesAccepted);
-  while (at + kRecordHeaderBytes <= file_end) {
-    const std::byte *data = nullptr;
-    std::size_t got = 0;
-    check(source->view(at, kRecordHeaderBytes, &data, &got));
-    if (got < kRecordHeaderBytes) return false;
-    RecordHeaderV1 header;
-    std::memcpy(&header, data, sizeof header);
-    if (header.lsn != at || !storage::is_header_sane(header, at, file_end - at)) {
-      at += 8;
-      continue;
-    }
-    check(source->read(at, record.data(), header.length, &got));
-    const RecordView view{header, record.data()};
-    if (got < header.length || !storage::is_crc_right(header, record.data()) ||
-        !storage::is_payload_sane(view)) {
-      at += 8;
-      continue;
-    }
-    const bool begins = header.part == 0 && view.kind() != RecordKind::kFileEnd;
-    if (begins) {
-      *found = header;
-      return true;
-    }
-    at += header.length;  // the rest of a transaction that began in a file we do not have
-  }
-  return false;
-}
-
-}  // namespace
-
 CheckpointV1 start_before(const std::string &folder, const std::string &archive,
                           const CheckpointV1 &checkpoint, Lsn lsn) {
   LogSource source(folder, archive, identity(checkpoint));
   check(source.open());
-  const std::vector<std::uint64_t> &indexes = source.indexes();
-  const auto wanted =
-      std::lower_bound(indexes.begin(), indexes.end(), file_of(lsn, checkpoint.log_file_bytes));
-  if (wanted == indexes.end())
-    refuse(Errc::kBadArgument, fmt::format("no log file holds LSN {} or a later one", lsn));
-  auto first = wanted;
-  while (first != indexes.begin() && *(first - 1) + 1 == *first) --first;
-  for (; first != indexes.end(); ++first) {
-    const LogSource::File *file = nullptr;
-    const Lsn begin = *first * checkpoint.log_file_bytes + kLogBlockBytes;
-    check(source.file_at(begin, &file));
-    RecordHeaderV1 header{};
-    if (!file->usable() || !find_first(&source, begin, &header)) continue;
-    CheckpointV1 from = checkpoint;
-    from.lsn = from.durable_lsn = header.lsn;
-    from.generation = header.generation;
-    from.stamp = RecordKind{header.kind} == RecordKind::kOpen ? header.stamp : header.stamp - 1;
-    from.is_clean = 0;
-    return from;
-  }
-  refuse(Errc::kBadArgument, fmt::format("no record is left at or behind LSN {}", lsn));
+  CheckpointV1 from;
+  const Errc error = storage::find_start(&source, checkpoint, lsn, &from);
+  if (error == Errc::kBadArgument) refuse(error, platform::failure_detail());
+  check(error);
+  return from;
 }
 
 }  // namespace tmh::tools

@@ -46,6 +46,9 @@ struct LogEntry {
   std::vector<OtherItem> others;
 };
 
+// Adds what the record holds: its bytes and items.
+void add_record(const storage::RecordView &record, LogEntry *entry);
+
 struct LogEnd {
   Errc error = Errc::kOk;  // kLogDamaged, kLogMissing, or what kept it from reading
   std::string why;
@@ -85,9 +88,7 @@ class LogWalk {
   LogEnd end_;
 };
 
-// Where to start in order to read everything from `lsn` on: the first record of the oldest log file
-// from which the files up to the one of `lsn` are there without a gap. Reading forward from there
-// tells what counts from what was undone later. Throws kBadArgument when no record is there.
+// Where to start in order to read everything from `lsn` on: storage::find_start(), which throws.
 [[nodiscard]] storage::CheckpointV1 start_before(const std::string &folder,
                                                  const std::string &archive,
                                                  const storage::CheckpointV1 &checkpoint,

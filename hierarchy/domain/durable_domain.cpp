@@ -264,6 +264,9 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.version = storage::kLogStateVersion;
   s.generation = report.generation;
   s.file_bytes = checkpoint.log_file_bytes;
+  std::copy(std::begin(checkpoint.domain_id), std::end(checkpoint.domain_id),
+            std::begin(s.domain_id));
+  s.life = memory_.state().life;
   s.point[0] = storage::FlushPoint{memory_.state().log_head.load(std::memory_order_relaxed),
                                    report.next_lsn, clock, 0};  // level 1's clock begins anew
   s.durable_lsn.store(report.next_lsn, std::memory_order_relaxed);
@@ -295,6 +298,8 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.point[0] = s.point[1];
   std::memcpy(memory_.log_tails(), memory_.log_tails() + storage::kLogBlockBytes,
               storage::kLogBlockBytes);
+  // Last: a reader that does not join the domain believes the rest then.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   s.magic = storage::kLogStateMagic;
   return Errc::kOk;
 }

@@ -16,7 +16,7 @@
 //            (promises_log_file()); a valid record in a file whose header is wrong.
 // Errors:    kLogDamaged, kLogMissing: the detail names file, offset and LSN. kNotADomain,
 //            kForeignVersion: a log file of another domain or version in the log's way. kIo.
-// Sharing:   one thread; no participant writes the log.
+// Sharing:   one thread; as the LogSource.
 // Source:    docs/design.md D3, D4, D7; thesis, section 3.2 and appendix B: its log could not tell
 //            data from metadata, nor a torn transaction from a damaged one; LIBTP, section 3.2.1 (a
 //            log read forward from the last checkpoint).

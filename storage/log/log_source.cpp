@@ -96,14 +96,23 @@ Errc LogSource::file_at(Lsn lsn, const File **file) noexcept {
   return error;
 }
 
+Lsn LogSource::readable_end() const noexcept {
+  return std::min(current_.index * log_.file_bytes + current_.bytes, end_);
+}
+
+void LogSource::sync_file_at(Lsn lsn) noexcept {
+  if (open_file(file_of(lsn, log_.file_bytes)) == Errc::kOk && current_.exists)
+    static_cast<void>(disk_.sync());
+}
+
 Errc LogSource::read(Lsn lsn, void *to, std::size_t bytes, std::size_t *got) noexcept {
   *got = 0;
   TMH_TRY(open_file(file_of(lsn, log_.file_bytes)));
   const std::uint64_t offset = lsn % log_.file_bytes;
-  if (!current_.exists || offset >= current_.bytes) return Errc::kOk;
-  return disk_.read(
-      offset, to, static_cast<std::size_t>(std::min<std::uint64_t>(bytes, current_.bytes - offset)),
-      got);
+  if (!current_.exists || offset >= current_.bytes || lsn >= end_) return Errc::kOk;
+  const std::uint64_t there = std::min(current_.bytes - offset, end_ - lsn);
+  return disk_.read(offset, to, static_cast<std::size_t>(std::min<std::uint64_t>(bytes, there)),
+                    got);
 }
 
 Errc LogSource::view(Lsn lsn, std::size_t bytes, const std::byte **data,
@@ -111,7 +120,7 @@ Errc LogSource::view(Lsn lsn, std::size_t bytes, const std::byte **data,
   const std::uint64_t index = file_of(lsn, log_.file_bytes);
   TMH_TRY(open_file(index));
   const bool inside = lsn >= window_lsn_ && lsn - window_lsn_ <= window_bytes_;
-  const std::uint64_t file_end = index * log_.file_bytes + current_.bytes;
+  const Lsn file_end = readable_end();
   if (!inside ||
       (lsn - window_lsn_ + bytes > window_bytes_ && window_lsn_ + window_bytes_ < file_end)) {
     window_bytes_ = 0;

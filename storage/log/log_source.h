@@ -4,7 +4,8 @@
 //            bad sector is then kIo and not SIGBUS, and so is a file that is cut meanwhile.
 // Errors:    kIo, kPermission, kOutOfMemory. A missing file or a wrong header is no error here:
 //            File says what was found.
-// Sharing:   one thread. REQUIRES that no participant writes the log.
+// Sharing:   one thread. REQUIRES that no participant writes the log in front of read_up_to();
+//            files may be recycled or archived meanwhile, and then hold other records.
 // Source:    docs/design.md D3, D4.
 #pragma once
 
@@ -42,6 +43,14 @@ class LogSource {
 
   // Lists both folders.
   [[nodiscard]] Errc open() noexcept;
+  // Nothing at or behind `end` is read, as if the files ended there: what lies in front of it is
+  // durable, and stays as it is. It only grows. Without it: all that the files hold.
+  void read_up_to(Lsn end) noexcept { end_ = end; }
+  // Behind the last byte that can be read of the file that the last call was about.
+  [[nodiscard]] Lsn readable_end() const noexcept;
+  // What this process can read of the file at `lsn` is on disk when it returns. No error where that
+  // cannot be asked for.
+  void sync_file_at(Lsn lsn) noexcept;
   [[nodiscard]] const LogIdentity &log() const noexcept { return log_; }
   // Any file with an index above `index`?
   [[nodiscard]] bool has_file_behind(std::uint64_t index) const noexcept {
@@ -70,6 +79,7 @@ class LogSource {
   std::vector<std::uint64_t> indexes_;  // ascending, of both folders
   File current_;
   platform::DiskFile disk_;
+  Lsn end_ = ~Lsn{0};
   std::unique_ptr<std::byte[]> window_;
   Lsn window_lsn_ = 0;  // of its first byte
   std::size_t window_bytes_ = 0;

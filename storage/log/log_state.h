@@ -24,7 +24,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 10;
+inline constexpr std::uint32_t kLogStateVersion = 11;
 inline constexpr std::uint32_t kLogCpus = 64;  // processors told apart; more share entries
 
 // Everything before it is durable.
@@ -59,7 +59,9 @@ struct alignas(64) LogState {
   // Sequence of the table of page checksums (page_checksums.h) that said what the data files were
   // when the domain was opened. 0: none.
   std::uint64_t checksums_base;
-  std::uint64_t reserved_zero[4];
+  // Whose log it is, and in which life of the domain: for readers of the log that do not join it.
+  std::uint64_t domain_id[2], life;
+  std::uint64_t reserved_zero;
   alignas(64) platform::SharedLock lock;  // the writer's
   std::atomic<std::uint32_t> error;       // Errc of a write that failed; never taken back
   // The same of syncing tmh.control: what it says may not be on disk.

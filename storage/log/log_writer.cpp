@@ -1,10 +1,7 @@
 // storage/log/log_writer.cpp -- placing records, writing blocks.
 #include "storage/log/log_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -15,13 +12,11 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/try.h"
-#include "storage/log/log_files.h"
 
 namespace tmh::storage {
 
 using observe::Step;
 using observe::step;
-using platform::fail;
 
 namespace {
 // One write of 1 MiB costs little more per byte than larger ones; a record, the block before it and
@@ -69,6 +64,7 @@ void LogWriter::attach(const std::string &folder, const std::uint64_t (&domain_i
   std::copy(std::begin(domain_id), std::end(domain_id), std::begin(domain_id_));
   state_ = state;
   tails_ = tails;
+  sink_.reset();
 }
 
 void LogWriter::start() noexcept {
@@ -129,35 +125,16 @@ Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns,
   return Errc::kOk;
 }
 
-// Not another domain's, which somebody may have put in the place of this one's under those who are
-// here.
-Errc LogWriter::open_file(std::uint64_t index) noexcept try {
-  file_index_ = ~0ull;
-  const std::string path = log_file_path(folder_, index);
-  if (const Errc error =
-          file_.open(path, platform::DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
-      error != Errc::kOk) {
-    // Gone for all, or only where this process looks: its folder has got another name, or it
-    // another root or other rights, since it came.
-    const bool is_gone = ::access(path.c_str(), F_OK) != 0 && errno == ENOENT &&
-                         ::access((folder_ + "/tmh.control").c_str(), F_OK) == 0;
-    is_own_trouble_ = !is_gone;
-    return is_own_trouble_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
-  }
-  LogFileHeaderV1 header{};
-  std::size_t got = 0;
-  TMH_TRY(file_.read(0, &header, sizeof header, &got));
-  if (got < sizeof header) return fail(Errc::kLogMissing, path + " was cut short");
-  std::string why;
-  const LogIdentity log{{domain_id_[0], domain_id_[1]}, state_->file_bytes};
-  if (const Errc error = verify_log_file_header(header, log, index, &why); error != Errc::kOk)
-    return fail(error, path + ": " + why);
-  TMH_TRY(update_log_file_header(&file_, header, log, index));
-  file_index_ = index;
-  return Errc::kOk;
+// The log's files have their size from the first participant on.
+Errc LogWriter::find_place() noexcept try {
+  if (sink_ == nullptr)
+    sink_ = make_log_sink(folder_, {{domain_id_[0], domain_id_[1]}, state_->file_bytes});
+  const Errc error = sink_->find_place(block_);
+  if (error != Errc::kOk) is_own_trouble_ = sink_->is_own_trouble();
+  return error;
 } catch (const std::bad_alloc &) {
   is_own_trouble_ = true;
-  return platform::fail_for_memory("a log file's name");
+  return platform::fail_for_memory("the log's sink");
 }
 
 // Also keeps the last, partly filled block as the buffer's first.
@@ -165,19 +142,14 @@ Errc LogWriter::write() noexcept {
   TMH_ASSERT(end_ >= block_ && block_ % kLogBlockBytes == 0);
   const std::uint64_t bytes = end_ - block_;
   if (bytes == 0) return Errc::kOk;
-  const std::uint64_t index = file_of(block_, state_->file_bytes);
-  if (index != file_index_ || !file_.is_open()) TMH_TRY(open_file(index));
-  if (!file_.is_whole(state_->file_bytes))
-    return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
+  TMH_TRY(find_place());
   const std::uint64_t padded = (bytes + kLogBlockBytes - 1) & ~(kLogBlockBytes - 1);
   TMH_ASSERT(padded <= kBufferBytes);
   std::memset(buffer_.get() + bytes, 0, padded - bytes);
   step(Step::kLogWrite);
   const std::uint64_t began_ns = platform::monotonic_ns();
-  if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded);
-      error != Errc::kOk) {
-    // RLIMIT_FSIZE; others begin where a writer that died would have them begin
-    is_own_trouble_ = errno == EFBIG;
+  if (const Errc error = sink_->write_durable(block_, buffer_.get(), padded); error != Errc::kOk) {
+    is_own_trouble_ = sink_->is_own_trouble();
     return error;
   }
   step(Step::kLogWritten);

@@ -1,9 +1,9 @@
-// storage/log/log_writer.h -- puts records behind one another into log files, durably.
+// storage/log/log_writer.h -- puts records behind one another into the log, durably.
 // Shape:     a buffer of whole blocks that begins with the block in which the log ends; full ones
 //            are written as they come. The bytes of that block which are durable already are
 //            written again with it: sectors of 512 bytes are old or new, and hold them in both.
-// Errors:    kLogMissing when the file is gone or cut short; kIo, kDiskFull, kReadOnly of the
-//            write; kIo of opening (no descriptors).
+//            Where they go a LogSink knows: log files.
+// Errors:    those of the sink.
 // Sharing:   one thread at a time, which holds LogState::lock (or is alone in the domain).
 // Contexts:  not in handlers.
 // Source:    docs/design.md D1, D5, D7; LIBTP, section 3.1.1 (log manager).
@@ -16,10 +16,10 @@
 
 #include <tmh/error.hpp>
 
-#include "platform/disk.h"
 #include "storage/latency_table.h"
 #include "storage/log/log_format.h"
 #include "storage/log/log_record.h"
+#include "storage/log/log_sink.h"
 #include "storage/log/log_state.h"
 
 namespace tmh::storage {
@@ -71,14 +71,14 @@ class LogWriter {
   // What publish() does last: tells of the point that counts. Also for a writer that died before it
   // did.
   void announce() noexcept;
-  // The last write() failed because this process could not open the log file that is there, or may
-  // not write so far into it: others may write on.
+  // The last write() failed only for this process, which could not open the log file that is there,
+  // say: others may write on.
   [[nodiscard]] bool is_own_trouble() const noexcept { return is_own_trouble_; }
   [[nodiscard]] Lsn end() const noexcept { return end_; }
 
  private:
   void count(std::uint64_t flushes, std::uint64_t commits) noexcept;
-  [[nodiscard]] Errc open_file(std::uint64_t index) noexcept;
+  [[nodiscard]] Errc find_place() noexcept;
   [[nodiscard]] Errc make_place(std::size_t bytes) noexcept;
   [[nodiscard]] RecordHeaderV1 placed(RecordHeaderV1 fields) const noexcept;
   [[nodiscard]] std::byte *cursor() const noexcept { return buffer_.get() + (end_ - block_); }
@@ -87,8 +87,7 @@ class LogWriter {
   std::uint64_t domain_id_[2] = {};
   LogState *state_ = nullptr;
   std::byte *tails_ = nullptr;
-  platform::DiskFile file_;
-  std::uint64_t file_index_ = ~0ull;
+  std::unique_ptr<LogSink> sink_;                        // from the first write on
   std::unique_ptr<std::byte, void (*)(void *)> buffer_;  // kBufferBytes, block-aligned
   // LSN of the buffer's first byte, block-aligned
   Lsn block_ = 0;
