@@ -34,7 +34,9 @@ class PublisherTest : public testing::Test {
     record.layout = static_cast<std::uint32_t>(Layout::kRaw);
     record.max_bytes = record.size_bytes = 4 * kPageBytes;
     std::strcpy(record.name, "a.raw");
-    expect_ok(joined_.memory.add_segment(0, record));
+    platform::FolderLock lock;
+    expect_ok(lock.acquire(folder_.path() + "/tmh.lock"));
+    expect_ok(joined_.memory.add_segment(lock.held(), 0, record));
     expect_ok(joined_.memory.open_segments());
   }
 

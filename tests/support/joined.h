@@ -27,8 +27,8 @@ struct Joined {
     platform::FolderLock lock;
     bool is_fresh = false;
     expect_ok(lock.acquire(folder + "/tmh.lock"));
-    expect_ok(memory.open(folder, 0, 0, &is_fresh));
-    expect_ok(memory.attach_slot("joined", &slot));
+    expect_ok(memory.open(lock.held(), folder, 0, 0, &is_fresh));
+    expect_ok(memory.attach_slot(lock.held(), "joined", &slot));
   }
   [[nodiscard]] storage::Participant &self() const { return memory.participant(slot); }
   [[nodiscard]] platform::LockTag tag() const {
