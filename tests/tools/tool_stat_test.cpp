@@ -346,7 +346,7 @@ TEST(ToolCompletion, BashCompletesSubcommandsOptionsAndFolders) {
   fs::create_directory(folder / "a shop");
   using Set = std::set<std::string>;
   EXPECT_EQ(completed({"ch"}, folder.path()), (Set{"checkpoint", "check"}));
-  EXPECT_EQ(completed({"log", ""}, folder.path()), (Set{"dump", "verify", "--help"}));
+  EXPECT_EQ(completed({"log", ""}, folder.path()), (Set{"dump", "follow", "verify", "--help"}));
   EXPECT_EQ(completed({"log", "dump", "--p"}, folder.path()), (Set{"--pages"}));
   EXPECT_EQ(completed({"recover", "--until-"}, folder.path()),
             (Set{"--until-lsn", "--until-time"}));
