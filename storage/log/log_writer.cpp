@@ -12,6 +12,7 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/try.h"
+#include "storage/log/log_sink_maker.h"
 
 namespace tmh::storage {
 

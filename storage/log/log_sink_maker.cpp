@@ -1,5 +1,5 @@
-// storage/log/log_sink.cpp -- which sink a writer gets.
-#include "storage/log/log_sink.h"
+// storage/log/log_sink_maker.cpp -- which sink a writer gets.
+#include "storage/log/log_sink_maker.h"
 
 #include <atomic>
 
@@ -11,7 +11,7 @@ namespace {
 constinit std::atomic<LogSinkMaker> g_maker{nullptr};
 }  // namespace
 
-// Relaxed: set before a domain is opened whose writers are to have it.
+// Relaxed: set before the domain's writers are made.
 void set_log_sink_maker(LogSinkMaker maker) noexcept {
   g_maker.store(maker, std::memory_order_relaxed);
 }
