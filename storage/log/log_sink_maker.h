@@ -1,5 +1,5 @@
-// storage/log/log_sink_maker.h -- which sink a writer of the log gets: log files, unless the program
-// has set another maker before it opened a domain.
+// storage/log/log_sink_maker.h -- which sink a writer of the log gets: log files, unless the
+// program has set another maker.
 // Errors:    std::bad_alloc.
 // Sharing:   process-wide; set before a domain is opened whose writers are to have it.
 // Source:    docs/design.md D1.
