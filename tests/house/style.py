@@ -33,7 +33,7 @@ LINES_MAX = 700
 COLUMNS_MAX = 100
 # Which files have which lines that may be wider: None is all of them.
 WIDE = [
-    (r".*\.(csv|json|html|svg|xz)", None),  # data: a line is a record, a value or generated
+    (r".*\.(csv|json|html|svg|gz)", None),  # data: a line is a record, a value or generated
     (r"tests/costs\.txt", None),  # generated, names of tests
     (r"papers/.*\.txt", None),  # stored source documents, and what benches printed
     (r".*\.md", r"\s*\|.*"),  # the row of a table is one line in Markdown

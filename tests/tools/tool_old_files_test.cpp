@@ -57,8 +57,8 @@ class ToolOldFiles : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const std::string archive =
-        std::string(TMH_SOURCE_DIR "/tests/tools/old_files/") + GetParam().corpus + ".tar.xz";
-    const ProgramEnd end = run_program({"/bin/tar", "-C", folder_.path(), "-xJf", archive});
+        std::string(TMH_SOURCE_DIR "/tests/tools/old_files/") + GetParam().corpus + ".tar.gz";
+    const ProgramEnd end = run_program({"/bin/tar", "-C", folder_.path(), "-xzf", archive});
     ASSERT_EQ(end.exit_code, 0) << end.err;
   }
   [[nodiscard]] std::string path(const std::string &suffix = {}) const {
