@@ -3,8 +3,6 @@
 
 #include <atomic>
 
-#include "storage/log/log_file_sink.h"
-
 namespace tmh::storage {
 
 namespace {
@@ -16,9 +14,6 @@ void set_log_sink_maker(LogSinkMaker maker) noexcept {
   g_maker.store(maker, std::memory_order_relaxed);
 }
 
-std::unique_ptr<LogSink> make_log_sink(const std::string &folder, const LogIdentity &log) {
-  const LogSinkMaker maker = g_maker.load(std::memory_order_relaxed);
-  return maker != nullptr ? maker(folder, log) : std::make_unique<LogFileSink>(folder, log);
-}
+LogSinkMaker log_sink_maker() noexcept { return g_maker.load(std::memory_order_relaxed); }
 
 }  // namespace tmh::storage

@@ -9,7 +9,7 @@
 //            kOutOfMemory.
 // Sharing:   a sink belongs to one LogWriter: one thread at a time, which holds LogState::lock.
 // Contexts:  not in handlers.
-// Source:    docs/design.md D1; LevelDB's log writer, which takes its file.
+// Source:    docs/design.md D1.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,6 @@ using LogSinkMaker = std::unique_ptr<LogSink> (*)(const std::string &folder,
                                                   const LogIdentity &log);
 // What this process's writers get from now on; nullptr: log files (log_file_sink.h).
 void set_log_sink_maker(LogSinkMaker maker) noexcept;
-[[nodiscard]] std::unique_ptr<LogSink> make_log_sink(const std::string &folder,
-                                                     const LogIdentity &log);
+[[nodiscard]] LogSinkMaker log_sink_maker() noexcept;
 
 }  // namespace tmh::storage
