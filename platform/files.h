@@ -16,6 +16,8 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/assert.h"
+
 namespace tmh::platform {
 
 class FileDescriptor {
@@ -108,8 +110,31 @@ class UninheritedFile {
 // Exclusive flock for the lifetime of the object; the kernel releases it when the process dies.
 class FolderLock final : public UninheritedFile {
  public:
+  // What functions take that run under the lock: no other process opens, grows or closes the domain
+  // meanwhile.
+  class Held {
+   public:
+    Held(const Held &) = delete;
+    Held &operator=(const Held &) = delete;
+    [[nodiscard]] bool is_valid() const noexcept { return lock_ == nullptr || lock_->fd() >= 0; }
+
+   private:
+    friend class FolderLock;
+    explicit constexpr Held(const FolderLock *lock) noexcept : lock_(lock) {}
+    const FolderLock *lock_;  // null: none is needed
+  };
   // REQUIRES: not acquired before.
   [[nodiscard]] Errc acquire(const std::string &lock_path) noexcept;
+  // REQUIRES: acquire() was kOk.
+  [[nodiscard]] const Held &held() const noexcept {
+    TMH_ASSERT(held_.is_valid());
+    return held_;
+  }
+  // Of a folder that no other process can know of.
+  [[nodiscard]] static const Held &of_own_folder() noexcept;
+
+ private:
+  const Held held_{this};
 };
 
 // Shared flock: says that a process uses the file, until the object goes or the process dies. Told

@@ -16,6 +16,7 @@
 #include "hierarchy/domain/line_log.h"
 #include "levels/line/line_memory.h"
 #include "observe/steps.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/try.h"
@@ -95,7 +96,8 @@ Errc DurableDomain::create_files() noexcept {
 // Another domain's stay: its user may have lost no more than its tmh.control. The checkpoint first,
 // and the control file last, by the caller: whatever is left on the way is taken for new; a log
 // without its control file would be another domain's to the next one.
-Errc DurableDomain::remove_new() noexcept {
+Errc DurableDomain::remove_new(const platform::FolderLock::Held &lock) noexcept {
+  TMH_ASSERT(lock.is_valid());
   const std::string &folder = memory_.folder();
   const auto &id = memory_.control().header.domain_id;
   storage::CheckpointFile own;
@@ -144,7 +146,9 @@ Errc DurableDomain::join() noexcept {
   return Errc::kOk;
 }
 
-Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
+Errc DurableDomain::recover(const platform::FolderLock::Held &lock,
+                            const RecoverOptions &options) noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_TRY(open_checkpoint_file());
   bool usable = false;
   TMH_TRY(memory_.open_log_state(&usable));
@@ -152,8 +156,8 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
     TMH_TRY(salvage());
   }
   // Level 1's commits are in the log, or in none; its lines are all free in what recovery makes.
-  LineDomain::remove_files(memory_.folder());
-  TMH_TRY(memory_.start_over());
+  LineDomain::remove_files(lock, memory_.folder());
+  TMH_TRY(memory_.start_over(lock));
   storage::RecoveryOptions how;
   how.until_lsn = options.until_lsn;
   how.until_time_ns = options.until_time_ns;
@@ -162,8 +166,8 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   how.progress = options.progress;
   // A backup's; the folder's own files are never shorter than what the log names.
   if (!options.log_folder.empty())
-    how.grow = [this](std::uint32_t segment, std::uint64_t size_bytes) {
-      return grow(segment, size_bytes);
+    how.grow = [this, &lock](std::uint32_t segment, std::uint64_t size_bytes) {
+      return grow(lock, segment, size_bytes);
     };
   how.was_in_use = memory_.had_life() && checkpoint_file_.current().is_clean == 0;
   const bool is_restoration =
@@ -203,12 +207,14 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
 }
 
 // REQUIRES: no participant is in the domain. In the order that control.h says.
-Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
+Errc DurableDomain::grow(const platform::FolderLock::Held &lock, std::uint32_t segment,
+                         std::uint64_t size_bytes) noexcept {
+  TMH_ASSERT(lock.is_valid());
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));
   memory_.in_place().note_size(segment, size_bytes);
   TMH_TRY(memory_.sync_data(&home, memory_.file_of(segment)));
-  TMH_TRY(memory_.durable_control().promise_size(segment, size_bytes));
+  TMH_TRY(memory_.durable_control().promise_size(lock, segment, size_bytes));
   storage::store_size(&memory_.control().segments[segment], size_bytes);
   return Errc::kOk;
 }
@@ -329,11 +335,15 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
 
 Errc DurableDomain::backup(const std::string &folder) noexcept { return archiver_->backup(folder); }
 
-Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
+Errc DurableDomain::use_page_checksums(const platform::FolderLock::Held &lock,
+                                       PageChecksums wanted) noexcept {
+  TMH_ASSERT(lock.is_valid());
   return ChecksumTable(memory_).use(wanted);
 }
 
-Errc DurableDomain::close_clean(Errc *table_error) noexcept {
+Errc DurableDomain::close_clean(const platform::FolderLock::Held &lock,
+                                Errc *table_error) noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_TRY(flush());
   if (memory_.has_separate_homes()) {
     // A dead thread's writes to a segment that this process does not know are in the log: the next

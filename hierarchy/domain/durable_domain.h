@@ -2,7 +2,7 @@
 // participant sees it: recovery at open, the log, and a housekeeper thread.
 // Invariant: before any participant runs, the data files hold exactly the log's valid prefix and a
 //            new generation of the log is open.
-// Sharing:   recover() and close_clean() run under the folder lock; checkpoint(), archive() and
+// Sharing:   what takes FolderLock::Held runs under the folder lock; checkpoint(), archive() and
 //            backup() by any thread of any participant, see checkpointer.h and archiver.h.
 // Contexts:  not in handlers.
 // Source:    docs/design.md 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B;
@@ -39,11 +39,11 @@ class DurableDomain {
   DurableDomain &operator=(const DurableDomain &) = delete;
 
   // Removes what recover() has made for a new domain. After an error its control file has to stay.
-  // REQUIRES the folder lock.
-  [[nodiscard]] Errc remove_new() noexcept;
-  // REQUIRES the folder lock and that no participant is alive: salvages what the dead had
-  // committed, replays the log, starts over.
-  [[nodiscard]] Errc recover(const RecoverOptions &options) noexcept;
+  [[nodiscard]] Errc remove_new(const platform::FolderLock::Held &lock) noexcept;
+  // REQUIRES that no participant is alive: salvages what the dead had committed, replays the log,
+  // starts over.
+  [[nodiscard]] Errc recover(const platform::FolderLock::Held &lock,
+                             const RecoverOptions &options) noexcept;
   // Joins a domain that others have open.
   [[nodiscard]] Errc join() noexcept;
   // From here on this participant commits, as `slot`.
@@ -53,12 +53,12 @@ class DurableDomain {
   [[nodiscard]] Errc start() noexcept;
   void stop() noexcept;
   // The last participant has left, everything is home: the next open has nothing to replay.
-  // REQUIRES the folder lock.
   // *table_error: of the page checksums, which the domain then has none of.
-  [[nodiscard]] Errc close_clean(Errc *table_error) noexcept;
-  // Makes the setting the domain's; unset: leaves it. REQUIRES the folder lock, and recover() or
-  // join() before.
-  [[nodiscard]] Errc use_page_checksums(PageChecksums wanted) noexcept;
+  [[nodiscard]] Errc close_clean(const platform::FolderLock::Held &lock,
+                                 Errc *table_error) noexcept;
+  // Makes the setting the domain's; unset: leaves it. REQUIRES recover() or join() before.
+  [[nodiscard]] Errc use_page_checksums(const platform::FolderLock::Held &lock,
+                                        PageChecksums wanted) noexcept;
 
   [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }
   [[nodiscard]] const GroupCommit &group() const noexcept { return group_; }
@@ -76,7 +76,8 @@ class DurableDomain {
 
  private:
   [[nodiscard]] Errc create_files() noexcept;
-  [[nodiscard]] Errc grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
+  [[nodiscard]] Errc grow(const platform::FolderLock::Held &lock, std::uint32_t segment,
+                          std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc open_checkpoint_file() noexcept;
   [[nodiscard]] Errc enter_checkpoint_file() noexcept;
   [[nodiscard]] Errc salvage() noexcept;

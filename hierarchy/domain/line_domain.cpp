@@ -8,6 +8,7 @@
 
 #include "levels/line/recovery.h"
 #include "observe/steps.h"
+#include "platform/assert.h"
 #include "platform/try.h"
 
 namespace tmh::detail {
@@ -24,17 +25,21 @@ LineDomain::LineDomain(page::SharedFiles &memory, std::uint32_t slot, CrossPolic
   requests_.use_hardware(hardware_.get());
 }
 
-void LineDomain::remove_files(const std::string &folder) noexcept {
+void LineDomain::remove_files(const platform::FolderLock::Held &lock,
+                              const std::string &folder) noexcept {
+  TMH_ASSERT(lock.is_valid());
   line::LineMemory::remove_files(folder);
   observe::step(observe::Step::kLinesRemoved);
   hierarchy::Directory::remove_files(folder);
 }
 
-Errc LineDomain::salvage(page::SharedFiles &memory) noexcept {
+Errc LineDomain::salvage(const platform::FolderLock::Held &lock,
+                         page::SharedFiles &memory) noexcept {
+  TMH_ASSERT(lock.is_valid());
   if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) {
     // Whoever removed that one may have died before the others. A directory without line words
     // would give pages to level 2 that level 1 uses as well.
-    remove_files(memory.folder());
+    remove_files(lock, memory.folder());
     return Errc::kOk;
   }
   line::LineMemory lines;
@@ -53,11 +58,12 @@ Errc LineDomain::salvage(page::SharedFiles &memory) noexcept {
   // what names no segment of the domain is damaged: without an owner
   if (found) (void)line::recover_all_contexts(lines);
   lines.close(false);
-  remove_files(memory.folder());
+  remove_files(lock, memory.folder());
   return Errc::kOk;
 }
 
-Errc LineDomain::open(const std::string &folder) noexcept {
+Errc LineDomain::open(const platform::FolderLock::Held &lock, const std::string &folder) noexcept {
+  TMH_ASSERT(lock.is_valid());
   bool found = false;
   TMH_TRY(lines_.open(folder, &found));
   const storage::ControlHeaderV1 &header = memory_.control().header;
@@ -131,12 +137,11 @@ LineDomain::Given LineDomain::give_to_hardware() noexcept { return given_->give(
 
 void LineDomain::give_again() noexcept { given_->give_again(*engine_); }
 
-void LineDomain::close(bool last) noexcept {
+void LineDomain::close() noexcept {
   requests_.use_hardware(nullptr);
   given_.reset();
   hardware_.reset();
   lines_.close(false);
-  if (last) remove_files(memory_.folder());
 }
 
 void LineDomain::count_in(Counters *out) noexcept {

@@ -28,15 +28,16 @@ class LineDomain {
   LineDomain(const LineDomain &) = delete;
   LineDomain &operator=(const LineDomain &) = delete;
 
-  // Level 1's files, and the directory. REQUIRES: no participant is attached, the folder lock is
-  // held. Death in between: salvage(), which the next open calls.
-  static void remove_files(const std::string &folder) noexcept;
+  // Level 1's files, and the directory. REQUIRES: no participant is attached. Death in between:
+  // salvage(), which the next open calls.
+  static void remove_files(const platform::FolderLock::Held &lock,
+                           const std::string &folder) noexcept;
   // Finishes what threads of level 1 left when the last process of the domain died, and removes
-  // level 1's files. REQUIRES: no participant is attached, the folder lock is held, all segments
-  // are open in `memory`.
-  [[nodiscard]] static Errc salvage(page::SharedFiles &memory) noexcept;
-  // REQUIRES the folder lock.
-  [[nodiscard]] Errc open(const std::string &folder) noexcept;
+  // level 1's files. REQUIRES: no participant is attached, all segments are open in `memory`.
+  [[nodiscard]] static Errc salvage(const platform::FolderLock::Held &lock,
+                                    page::SharedFiles &memory) noexcept;
+  [[nodiscard]] Errc open(const platform::FolderLock::Held &lock,
+                          const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept;
   // Durable domains: before the first instance of either level.
   void use_log(page::DurableLog *log);
@@ -53,7 +54,7 @@ class LineDomain {
   // Has every context been recovered, or given back? A dead one's may name a segment that this
   // process does not map: then its commit is not home.
   [[nodiscard]] bool is_settled() const noexcept;
-  void close(bool last) noexcept;
+  void close() noexcept;
 
   // Of the calling thread: see LineThreads.
   [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept { return threads_.here(error); }

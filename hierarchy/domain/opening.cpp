@@ -14,6 +14,7 @@
 #include "levels/line/choice.h"
 #include "observe/steps.h"
 #include "observe/trace.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process_object.h"
 #include "platform/protection_keys.h"
@@ -66,8 +67,8 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   return Errc::kOk;
 }
 
-// REQUIRES the folder lock.
-bool is_closed(const std::string &folder) {
+bool is_closed(const platform::FolderLock::Held &lock, const std::string &folder) {
+  TMH_ASSERT(lock.is_valid());
   return !page::SharedFiles::has_rebuildable_files(folder) &&
          !platform::has_entry(folder + "/tmh.line.state");
 }
@@ -107,13 +108,13 @@ Errc Opening::share(DomainImpl &domain, const DomainOptions &options) {
   if (options.page_checksums == PageChecksums{}) return Errc::kOk;
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(domain.lock_path()));
-  return use_page_checksums(domain, options.page_checksums, options);
+  return use_page_checksums(folder_lock.held(), domain, options.page_checksums, options);
 }
 
-// REQUIRES the folder lock, after recovery.
-Errc Opening::use_page_checksums(DomainImpl &domain, PageChecksums wanted,
-                                 const DomainOptions &options) {
-  if (domain.durable_ != nullptr) return domain.durable_->use_page_checksums(wanted);
+Errc Opening::use_page_checksums(const platform::FolderLock::Held &lock, DomainImpl &domain,
+                                 PageChecksums wanted, const DomainOptions &options) {
+  TMH_ASSERT(lock.is_valid());
+  if (domain.durable_ != nullptr) return domain.durable_->use_page_checksums(lock, wanted);
   // The variable is of all domains that the program opens.
   if (options.page_checksums != PageChecksums::kOn) return Errc::kOk;
   return fail(Errc::kNotDurable, domain.folder_ + ": page checksums are of durable domains");
@@ -127,34 +128,37 @@ Errc Opening::attach() {
   TMH_TRY(hierarchy::read_durability(domain_.options_, std::getenv, &settings.durability));
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(domain_.lock_path()));
-  const bool was_closed = is_closed(domain_.folder_);
+  const platform::FolderLock::Held &lock = folder_lock.held();
+  const bool was_closed = is_closed(lock, domain_.folder_);
   domain_.memory_ = std::make_unique<page::SharedFiles>();
   Errc error{};
   try {
-    error = attach_locked();
+    error = attach_locked(lock);
   } catch (...) {  // no memory
-    remove_made(was_closed);
+    remove_made(lock, was_closed);
     throw;
   }
   if (error == Errc::kOk) return error;
   const std::string why = platform::failure_detail();
-  remove_made(was_closed);
+  remove_made(lock, was_closed);
   return fail(error, why);
 }
 
 // What a refused open has made: durable or not, and how long its log files are, a domain keeps for
 // good; and a closed one with shared memory would look as if all in it had died.
-void Opening::remove_made(bool was_closed) {
+void Opening::remove_made(const platform::FolderLock::Held &lock, bool was_closed) {
+  TMH_ASSERT(lock.is_valid());
   page::SharedFiles &memory = *domain_.memory_;
   if (!memory.is_new() && !(was_closed && memory.has_begun())) return;
   if (memory.has_begun()) memory.in_place().forget(false);  // the next open misses nothing
-  if (memory.is_new() && domain_.durable_ != nullptr && domain_.durable_->remove_new() != Errc::kOk)
+  if (memory.is_new() && domain_.durable_ != nullptr &&
+      domain_.durable_->remove_new(lock) != Errc::kOk)
     return;
-  LineDomain::remove_files(domain_.folder_);
+  LineDomain::remove_files(lock, domain_.folder_);
   if (memory.is_new())
-    memory.remove_new();
+    memory.remove_new(lock);
   else
-    memory.remove_rebuildable_files();
+    memory.remove_rebuildable_files(lock);
 }
 
 namespace {
@@ -178,13 +182,13 @@ class Slot {
 
 }  // namespace
 
-// REQUIRES the folder lock.
-Errc Opening::attach_locked() {
+Errc Opening::attach_locked(const platform::FolderLock::Held &lock) {
+  TMH_ASSERT(lock.is_valid());
   DomainImpl &domain = domain_;
   hierarchy::Settings &settings = domain.settings_;
   const std::uint32_t durability_if_new =
       settings.durability > Durability::kNone ? static_cast<std::uint32_t>(settings.durability) : 0;
-  TMH_TRY(domain.memory_->open(domain.folder_, kAddressBase, durability_if_new, &fresh_));
+  TMH_TRY(domain.memory_->open(lock, domain.folder_, kAddressBase, durability_if_new, &fresh_));
   // Before recovery, which makes a clean domain one that has been opened.
   TMH_TRY(hierarchy::read_settings(domain.options_, std::getenv, &settings));
   domain.runners_.use_policy(settings.policy);
@@ -192,17 +196,17 @@ Errc Opening::attach_locked() {
   domain.slow_readers_.use(domain.options_, settings.slow_reader);
   TMH_TRY(take_key());
   TMH_TRY(settle());
-  TMH_TRY(open_durable());
-  TMH_TRY(use_page_checksums(domain, settings.page_checksums, domain.options_));
-  TMH_TRY(store_settings());
+  TMH_TRY(open_durable(lock));
+  TMH_TRY(use_page_checksums(lock, domain, settings.page_checksums, domain.options_));
+  TMH_TRY(store_settings(lock));
   const std::string name = domain.options_.name.empty() ? program_name() : domain.options_.name;
-  TMH_TRY(domain.memory_->attach_slot(name, &domain.slot_));
+  TMH_TRY(domain.memory_->attach_slot(lock, name, &domain.slot_));
   Slot slot(domain.memory_->participant(domain.slot_));
   observe::step(observe::Step::kAttachSlotTaken);
   make_engine();
   TMH_TRY(observe::open_trace(domain.folder_, domain.slot_, name));
-  TMH_TRY(open_latency());
-  TMH_TRY(open_lines());
+  TMH_TRY(open_latency(lock));
+  TMH_TRY(open_lines(lock));
   TMH_TRY(domain.engine_->start(settings.tracking_to_use(), fresh_));
   if (settings.records_skew) TMH_TRY(domain.engine_->record_skew(domain.slot_));
   TMH_TRY(start_durable());
@@ -259,8 +263,9 @@ Errc Opening::settle() {
   return line::choose_line(domain_.settings_.line, &chosen, &reason);
 }
 
-// Of a fresh domain. The folder lock orders it.
-Errc Opening::store_settings() {
+// Of a fresh domain.
+Errc Opening::store_settings(const platform::FolderLock::Held &lock) {
+  TMH_ASSERT(lock.is_valid());
   if (!fresh_) return Errc::kOk;
   const hierarchy::Settings &settings = domain_.settings_;
   page::SharedFiles &memory = *domain_.memory_;
@@ -271,11 +276,11 @@ Errc Opening::store_settings() {
   // (docs/design.md D2).
   const bool has_durable_lines =
       settings.levels == Levels::kHybrid && settings.durability != Durability::kNone;
-  return has_durable_lines ? memory.separate_homes() : Errc::kOk;
+  return has_durable_lines ? memory.separate_homes(lock) : Errc::kOk;
 }
 
-// REQUIRES the folder lock.
-Errc Opening::open_durable() {
+Errc Opening::open_durable(const platform::FolderLock::Held &lock) {
+  TMH_ASSERT(lock.is_valid());
   DomainImpl &domain = domain_;
   if (domain.settings_.durability == Durability::kNone) return Errc::kOk;
   domain.durable_ = std::make_unique<DurableDomain>(*domain.memory_, domain.options_,
@@ -284,7 +289,7 @@ Errc Opening::open_durable() {
   if (!fresh_) return domain.durable_->join();
   RecoverOptions how;
   how.progress = domain.options_.recovery_progress;
-  return domain.durable_->recover(how);
+  return domain.durable_->recover(lock, how);
 }
 
 void Opening::make_engine() {
@@ -299,8 +304,8 @@ void Opening::make_engine() {
   domain.runners_.process().log = &domain.durable_->log();
 }
 
-// REQUIRES the folder lock and the participant's slot.
-Errc Opening::open_latency() {
+Errc Opening::open_latency(const platform::FolderLock::Held &lock) {
+  TMH_ASSERT(lock.is_valid());
   DomainImpl &domain = domain_;
   if (domain.settings_.latency == Latency::kOff) return Errc::kOk;
   const std::uint64_t incarnation =
@@ -311,11 +316,11 @@ Errc Opening::open_latency() {
   return Errc::kOk;
 }
 
-// REQUIRES the folder lock and the participant's slot.
-Errc Opening::open_lines() {
+Errc Opening::open_lines(const platform::FolderLock::Held &lock) {
+  TMH_ASSERT(lock.is_valid());
   DomainImpl &domain = domain_;
   if (fresh_)  // also when it is opened without level 1 now
-    TMH_TRY(LineDomain::salvage(*domain.memory_));
+    TMH_TRY(LineDomain::salvage(lock, *domain.memory_));
   if (domain.settings_.levels != Levels::kHybrid) return Errc::kOk;
   LineChoice chosen{};
   std::string reason;
@@ -324,7 +329,7 @@ Errc Opening::open_lines() {
   const bool with_hardware = chosen == LineChoice::kRtm && domain.durable_ == nullptr;
   domain.lines_ = std::make_unique<LineDomain>(*domain.memory_, domain.slot_,
                                                domain.settings_.cross, with_hardware);
-  TMH_TRY(domain.lines_->open(domain.folder_));
+  TMH_TRY(domain.lines_->open(lock, domain.folder_));
   domain.engine_->use_recaller(&domain.lines_->directory());
   domain.lines_->use_engine(domain.engine_.get());
   if (domain.durable_ != nullptr) domain.lines_->use_log(&domain.durable_->log());
@@ -408,16 +413,21 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   if (const Errc error = sync_data_files(domain, last); error != Errc::kOk) result = error;
   if (last && domain.durable_ != nullptr) {
     Errc table_error = Errc::kOk;
-    if (result == Errc::kOk) result = domain.durable_->close_clean(&table_error);
+    if (result == Errc::kOk)
+      result = domain.durable_->close_clean(folder_lock.held(), &table_error);
     // what the log could not take is in the shared files only, until the next open
     last = result == Errc::kOk;
     if (last) result = table_error;
   }
   domain.durable_.reset();
   if (last) files.forget(false);  // the next open misses none of what goes now
-  if (domain.lines_ != nullptr) domain.lines_->close(last);
+  if (domain.lines_ != nullptr) {
+    domain.lines_->close();
+    if (last) LineDomain::remove_files(folder_lock.held(), domain.folder_);
+  }
   domain.lines_.reset();
-  domain.memory_->close(last);
+  if (last) domain.memory_->remove_rebuildable_files(folder_lock.held());
+  domain.memory_->close();
   if (displaced == Errc::kOk || result != Errc::kOk) return result;
   return fail(displaced, what + (last ? "; what was committed is in the data files" : ""));
 }
@@ -452,30 +462,32 @@ Errc Opening::recover(const std::string &folder, const RecoverOptions &options,
   TMH_TRY(page::SharedFiles::check_owner(resolved));
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(resolved + "/tmh.lock"));
+  const platform::FolderLock::Held &lock = folder_lock.held();
   // A volatile one is left as it is: opened and not closed, it would look as if everybody in it had
   // died.
   bool is_durable = false;
   TMH_TRY(page::SharedFiles::read_durable(resolved, &is_durable));
   if (options.accept_files) {
     bool keeps_shared = false;
-    TMH_TRY(page::SharedFiles::accept_files(resolved, &keeps_shared));
-    if (!keeps_shared) LineDomain::remove_files(resolved);
+    TMH_TRY(page::SharedFiles::accept_files(lock, resolved, &keeps_shared));
+    if (!keeps_shared) LineDomain::remove_files(lock, resolved);
     if (!is_durable) return Errc::kOk;
   }
   if (!is_durable) return fail(Errc::kNotDurable, resolved);
-  const bool was_closed = is_closed(resolved);
+  const bool was_closed = is_closed(lock, resolved);
   page::SharedFiles memory;
   bool fresh = false;
-  TMH_TRY(memory.open(resolved, kAddressBase, 0, &fresh));
+  TMH_TRY(memory.open(lock, resolved, kAddressBase, 0, &fresh));
   if (!fresh) return fail(Errc::kDomainInUse, resolved + memory.who_has_it_open());
   DurableDomain durable(memory, DomainOptions{}, GroupCommit{}, EarlyRelease::kOn);
-  if (const Errc error = durable.recover(options); error != Errc::kOk) {
+  if (const Errc error = durable.recover(lock, options); error != Errc::kOk) {
     const std::string why = platform::failure_detail();
-    if (was_closed) memory.remove_rebuildable_files();
+    if (was_closed) memory.remove_rebuildable_files(lock);
     return fail(error, why);
   }
   *info = durable.recovery();
-  memory.close(true);
+  memory.remove_rebuildable_files(lock);
+  memory.close();
   return Errc::kOk;
 }
 

@@ -10,6 +10,8 @@
 
 #include <tmh/domain.hpp>
 
+#include "platform/files.h"
+
 namespace tmh::detail {
 
 class DomainImpl;
@@ -28,21 +30,24 @@ class Opening {
   explicit Opening(DomainImpl &domain) noexcept : domain_(domain) {}
 
   [[nodiscard]] static Errc share(DomainImpl &domain, const DomainOptions &options);
-  [[nodiscard]] static Errc use_page_checksums(DomainImpl &domain, PageChecksums wanted,
+  // After recovery.
+  [[nodiscard]] static Errc use_page_checksums(const platform::FolderLock::Held &lock,
+                                               DomainImpl &domain, PageChecksums wanted,
                                                const DomainOptions &options);
   [[nodiscard]] static Errc sync_data_files(DomainImpl &domain, bool is_last) noexcept;
   [[nodiscard]] Errc attach();
-  [[nodiscard]] Errc attach_locked();
+  [[nodiscard]] Errc attach_locked(const platform::FolderLock::Held &lock);
   [[nodiscard]] Errc take_key();
   [[nodiscard]] Errc settle();
-  [[nodiscard]] Errc store_settings();
-  [[nodiscard]] Errc open_durable();
+  [[nodiscard]] Errc store_settings(const platform::FolderLock::Held &lock);
+  [[nodiscard]] Errc open_durable(const platform::FolderLock::Held &lock);
   void make_engine();
-  [[nodiscard]] Errc open_latency();
-  [[nodiscard]] Errc open_lines();
+  // REQUIRE the participant's slot.
+  [[nodiscard]] Errc open_latency(const platform::FolderLock::Held &lock);
+  [[nodiscard]] Errc open_lines(const platform::FolderLock::Held &lock);
   [[nodiscard]] Errc start_durable();
   void hold_history() noexcept;
-  void remove_made(bool was_closed);
+  void remove_made(const platform::FolderLock::Held &lock, bool was_closed);
 
   DomainImpl &domain_;
   // No process has the domain open.

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "hierarchy/domain/heap_file.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/home.h"
@@ -72,7 +73,9 @@ Errc no_room_for(const storage::SegmentRecordV1 &record) {
                                                "segments with SegmentOptions::relocatable"));
 }
 
-Errc SegmentRecords::check_not_own(const std::string &name) const {
+Errc SegmentRecords::check_not_own(const platform::FolderLock::Held &lock,
+                                   const std::string &name) const {
+  TMH_ASSERT(lock.is_valid());
   std::error_code unknown;
   const auto real =
       std::filesystem::weakly_canonical(std::filesystem::path(memory_.folder()) / name, unknown);
@@ -120,8 +123,10 @@ Errc SegmentRecords::check_overlap(const std::string &name, std::uint64_t offset
   return Errc::kOk;
 }
 
-Errc SegmentRecords::add_record(const std::string &name, const SegmentOptions &options,
-                                bool in_instance, std::uint32_t number) {
+Errc SegmentRecords::add_record(const platform::FolderLock::Held &lock, const std::string &name,
+                                const SegmentOptions &options, bool in_instance,
+                                std::uint32_t number) {
+  TMH_ASSERT(lock.is_valid());
   storage::SegmentRecordV1 record{};
   record.layout = static_cast<std::uint32_t>(options.layout);
   record.offset_bytes = options.offset_bytes;
@@ -154,11 +159,13 @@ Errc SegmentRecords::add_record(const std::string &name, const SegmentOptions &o
   if (options.layout == Layout::kHeap) {
     TMH_TRY(settle_heap_file(path, record, in_instance));
   }
-  return memory_.add_segment(number, record);
+  return memory_.add_segment(lock, number, record);
 }
 
-Errc SegmentRecords::find_or_add(const std::string &name, const SegmentOptions &options,
-                                 bool in_instance, std::uint32_t *number) {
+Errc SegmentRecords::find_or_add(const platform::FolderLock::Held &lock, const std::string &name,
+                                 const SegmentOptions &options, bool in_instance,
+                                 std::uint32_t *number) {
+  TMH_ASSERT(lock.is_valid());
   std::uint32_t free_number = storage::kSegmentsMax;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory_.control().segments[i];
@@ -174,26 +181,29 @@ Errc SegmentRecords::find_or_add(const std::string &name, const SegmentOptions &
       return fail(Errc::kSegmentMismatch,
                   name + " is a segment of another layout, maximum size or address mode");
     *number = i;
-    return memory_.durable_control().tell_of_segment(i);  // its maker may have died before it did
+    return memory_.durable_control().tell_of_segment(lock,
+                                                     i);  // its maker may have died before it did
   }
   if (free_number == storage::kSegmentsMax)
     return fail(Errc::kTooManySegments, "a domain has at most 256 segments");
   *number = free_number;
-  return add_record(name, options, in_instance, free_number);
+  return add_record(lock, name, options, in_instance, free_number);
 }
 
-Errc SegmentRecords::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
+Errc SegmentRecords::extend(const platform::FolderLock::Held &lock, std::uint32_t segment,
+                            std::uint64_t size_bytes) noexcept {
+  TMH_ASSERT(lock.is_valid());
   const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
   const std::uint64_t size = size_of(segment);
   TMH_TRY(check_overlap(record.name, record.offset_bytes + size, size_bytes - size));
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));
   memory_.in_place().note_size(segment, size_bytes);
-  TMH_TRY(memory_.prepare_changes(segment, size_bytes));
+  TMH_TRY(memory_.prepare_changes(lock, segment, size_bytes));
   if (memory_.is_durable()) {  // before the size that promises it
     TMH_TRY(memory_.sync_data(&home, memory_.file_of(segment)));
   }
-  TMH_TRY(memory_.durable_control().promise_size(segment, size_bytes));
+  TMH_TRY(memory_.durable_control().promise_size(lock, segment, size_bytes));
   storage::store_size(&memory_.control().segments[segment],
                       size_bytes);  // pairs with size_of(): the file is long enough
   return Errc::kOk;

@@ -32,17 +32,17 @@ Errc Segments::map(const std::string &file, const SegmentOptions &options,
     platform::FolderLock folder_lock;
     TMH_TRY(folder_lock.acquire(domain_.lock_path()));
     TMH_TRY(domain_.memory().in_place().check());
-    TMH_TRY(SegmentRecords(domain_.memory()).check_not_own(name));
-    TMH_TRY(map_view(name, options, segment));
+    TMH_TRY(SegmentRecords(domain_.memory()).check_not_own(folder_lock.held(), name));
+    TMH_TRY(map_view(folder_lock.held(), name, options, segment));
   }
   *out = std::move(segment);
   return Errc::kOk;
 }
 
-// REQUIRES the folder lock and the mutex of the process's runner (or a running instance of this
-// thread).
-Errc Segments::map_view(const std::string &name, const SegmentOptions &options,
-                        std::shared_ptr<SegmentImpl> &segment) {
+// REQUIRES the mutex of the process's runner (or a running instance of this thread).
+Errc Segments::map_view(const platform::FolderLock::Held &lock, const std::string &name,
+                        const SegmentOptions &options, std::shared_ptr<SegmentImpl> &segment) {
+  TMH_ASSERT(lock.is_valid());
   const std::scoped_lock guard(mutex_);
   std::shared_ptr<SegmentImpl> unprepared;
   for (const auto &mapped : mapped_) {
@@ -54,10 +54,11 @@ Errc Segments::map_view(const std::string &name, const SegmentOptions &options,
     unprepared = mapped;
   }
   SegmentRecords records(domain_.memory());
-  TMH_TRY(records.find_or_add(name, options, domain_.runners().runs_here(), &segment->number));
+  TMH_TRY(
+      records.find_or_add(lock, name, options, domain_.runners().runs_here(), &segment->number));
   TMH_TRY(domain_.memory().open_segments());
   if (options.size_bytes > size_of(segment->number)) {
-    TMH_TRY(records.extend(segment->number, options.size_bytes));
+    TMH_TRY(records.extend(lock, segment->number, options.size_bytes));
   }
   if (unprepared != nullptr) {
     TMH_TRY(add_lines(*unprepared));
@@ -158,7 +159,7 @@ Errc Segments::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   TMH_TRY(domain_.memory().in_place().check());
   return size_bytes <= size_of(segment)
              ? Errc::kOk
-             : SegmentRecords(domain_.memory()).extend(segment, size_bytes);
+             : SegmentRecords(domain_.memory()).extend(folder_lock.held(), segment, size_bytes);
 }
 
 std::uint64_t Segments::size_of(std::uint32_t segment) const noexcept {

@@ -80,8 +80,8 @@ class Segments {
   void forget_all() noexcept;
 
  private:
-  [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options,
-                              std::shared_ptr<SegmentImpl> &segment);
+  [[nodiscard]] Errc map_view(const platform::FolderLock::Held &lock, const std::string &name,
+                              const SegmentOptions &options, std::shared_ptr<SegmentImpl> &segment);
   [[nodiscard]] Errc add_lines(SegmentImpl &segment) noexcept;
   [[nodiscard]] Errc unmap(const std::string &name,
                            const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;

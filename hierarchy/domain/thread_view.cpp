@@ -69,9 +69,10 @@ Errc ThreadView::attach() noexcept {
   TMH_ASSERT(!is_attached_ && engine_ == nullptr);
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(domain_.lock_path()));
-  Errc error = open_files();
+  Errc error = open_files(folder_lock.held());
   if (error == Errc::kOk)
-    error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
+    error = memory_.attach_slot(folder_lock.held(),
+                                domain_.memory().participant(domain_.slot()).name, &runner_.slot);
   if (error == Errc::kOk) {
     observe::step(observe::Step::kAttachSlotTaken);
     try {
@@ -85,16 +86,16 @@ Errc ThreadView::attach() noexcept {
   if (is_attached_) return Errc::kOk;
   const std::string why = platform::failure_detail();
   engine_.reset();
-  memory_.close(false);
+  memory_.close();
   return fail(error, why);
 }
 
-// REQUIRES the folder lock.
-Errc ThreadView::open_files() noexcept {
+Errc ThreadView::open_files(const platform::FolderLock::Held &lock) noexcept {
+  TMH_ASSERT(lock.is_valid());
   const page::SharedFiles &process = domain_.memory();
   TMH_TRY(process.in_place().check());
   bool fresh = false;
-  TMH_TRY(memory_.open(domain_.folder(), 0, 0, &fresh));
+  TMH_TRY(memory_.open(lock, domain_.folder(), 0, 0, &fresh));
   const auto incarnation = [this](const page::SharedFiles &memory) {
     return memory.participant(domain_.slot()).incarnation.load(std::memory_order_relaxed);
   };
@@ -139,7 +140,7 @@ void ThreadView::detach() noexcept {
   runner_.log = nullptr;
   log_.reset();
   directory_.reset();
-  memory_.close(false);
+  memory_.close();
 }
 
 Errc ThreadView::follow_segments() {

@@ -76,7 +76,7 @@ class ThreadView final : public LineAccess {
     std::uintptr_t common = 0, own = 0;
     std::uint64_t bytes = 0;
   };
-  [[nodiscard]] Errc open_files() noexcept;
+  [[nodiscard]] Errc open_files(const platform::FolderLock::Held &lock) noexcept;
   [[nodiscard]] Errc start_engine();
   [[nodiscard]] std::uintptr_t find_place(std::uintptr_t address);
 

@@ -465,7 +465,7 @@ void Directory::repair_move(const page::DomainLock::Held &held) noexcept {
   step(Step::kMoveRepaired);
 }
 
-void Directory::reap(const page::DomainLock::Held &held, std::uint32_t slot) noexcept {
+void Directory::settle(const page::DomainLock::Held &held, std::uint32_t slot) noexcept {
   recover(held, slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
 }
 

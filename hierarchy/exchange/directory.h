@@ -16,7 +16,7 @@
 //            bit slot % 64: processes that share a bit are taken for residents together, which
 //            costs waiting and never isolation. A dead resident's bit is harmless: no instance
 //            runs.
-// Contexts:  prepare(), take(), as_of(), repair(), reap() run in the fault handler:
+// Contexts:  prepare(), take(), as_of(), settle(), repair() run in the fault handler:
 //            async-signal-safe. release() and open() do not.
 // Source:    thesis, section 6.2; hierarchy/exchange/PROTOCOL.md has the steps.
 #pragma once
@@ -116,8 +116,8 @@ class Directory final : public page::Recaller {
                                  storage::PageId page) const noexcept override;
   void as_of(const page::DomainLock::Held &held, storage::PageId page, std::uint64_t snapshot,
              std::byte *content) noexcept override;
+  void settle(const page::DomainLock::Held &held, std::uint32_t slot) noexcept override;
   void repair(const page::DomainLock::Held &held) noexcept override;
-  void reap(const page::DomainLock::Held &held, std::uint32_t slot) noexcept override;
 
  private:
   [[nodiscard]] bool knows(storage::PageId page) const noexcept;

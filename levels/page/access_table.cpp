@@ -118,7 +118,7 @@ void AccessTable::remove_all(const DomainLock::Held &held, std::uint32_t partici
     owner.accesses.store(next, std::memory_order_relaxed);
     entry.instance = 0;
     if (!memory_.knows(PageId{entry.page})) {
-      // Still linked from its page, which is out of reach here: a rebuild frees it.
+      // Still linked from its page, which is out of reach here: a repair frees it.
       state.repair_again |= kRepairRest;
       slot = next;
       continue;
@@ -134,7 +134,7 @@ void AccessTable::remove_all(const DomainLock::Held &held, std::uint32_t partici
   }
 }
 
-void AccessTable::rebuild(const DomainLock::Held &held) noexcept {
+void AccessTable::repair(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   const std::uint32_t high = memory_.participants_high();

@@ -4,8 +4,8 @@
 // Invariant: (thesis, Invariant 3) after every add(), all PENDING update instances could commit: a
 //            page has any number of PENDING readers or one PENDING writer. Entries of FAILED
 //            instances are ignored and go when the instance ends.
-// Sharing:   under the domain lock. Death of the holder: rebuild() by the inheritor; of an owner:
-//            remove_all().
+// Sharing:   under the domain lock. Death of the holder: repair() by the inheritor; of an owner:
+//            settle().
 // Contexts:  async-signal-safe.
 // Source:    thesis, section 3.3 ("transaction page tables", "Implemented Policies").
 #pragma once
@@ -14,6 +14,7 @@
 
 #include "levels/page/conflict.h"
 #include "levels/page/domain_lock.h"
+#include "levels/page/estate.h"
 #include "levels/page/shared_files.h"
 #include "platform/assert.h"
 
@@ -21,7 +22,7 @@ namespace tmh::page {
 
 enum class Touch : std::uint8_t { kGranted, kSelfFailed, kNoSpace };
 
-class AccessTable {
+class AccessTable final : public Estate {
  public:
   AccessTable(SharedFiles &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {
     TMH_ASSERT(self < storage::kParticipantsMax);
@@ -33,8 +34,13 @@ class AccessTable {
                           ConflictPolicy policy) noexcept;
   [[nodiscard]] Errc error() const noexcept { return error_; }
   void remove_all(const DomainLock::Held &held, std::uint32_t participant) noexcept;
-  // After inheriting the lock: rebuilds both threads from the entries themselves.
-  void rebuild(const DomainLock::Held &held) noexcept;
+
+  // Estate
+  void settle(const DomainLock::Held &held, std::uint32_t slot) noexcept override {
+    remove_all(held, slot);
+  }
+  // Both threads, from the entries themselves.
+  void repair(const DomainLock::Held &held) noexcept override;
 
  private:
   [[nodiscard]] bool is_pending(const AccessEntry &entry) const noexcept;

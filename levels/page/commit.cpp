@@ -1,13 +1,36 @@
 // levels/page/commit.cpp -- committing an update.
+//
+// The protocol, with the names of its steps (observe/steps.h). A committer that dies leaves:
+//
+//   commit-start            Transaction::end(): what the instance has written is known
+//   before the lock         each of these may fail, and then the instance aborts
+//     commit-slots-reserved PageContent::make(): there are version slots, the committer's
+//     commit-slots-filled   disk blocks for the pages; the slots hold the lines, the plan counts
+//                           the redo records
+//                           death: the reaper frees the slots (estate.h)
+//   Publisher::lock_with_room(): domain lock, no other participant's turn, room in the ring and for
+//                           the records, else the lock is given back and the room made
+//   under the lock
+//     commit-locked         Snapshot::may_commit(): the last thing that can fail
+//     commit-first-linked   ConsistencyTree::publish(), of Publisher: versions get the stamp
+//     commit-linked         clock + 1, and hang in their pages' chains
+//     commit-logged         the ring's entries say the same
+//     commit-counted        the commit is counted, under a word that says for which stamp
+//                           death: the heir of the lock frees what is stamped beyond the clock, and
+//                           takes the count back
+//     commit-point          the clock is the stamp: the commit is there, for others, too
+//     commit-published      log_published has passed its entries
+//     commit-unpinned       the committer's snapshot holds no version back
+//   commit-unlocked         death from commit-point on: the heir makes the links anew from slots
+//   behind                  its pages stay private, or go (PageSets); the log's writer makes it
+//                           durable, from the slots
 #include "levels/page/commit.h"
 
 #include <algorithm>
 
-#include "levels/page/lines.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/process.h"
-#include "platform/try.h"
 
 namespace tmh::page {
 
@@ -24,14 +47,11 @@ constexpr std::size_t kPatienceKeeping = 16, kPatienceExact = 2;
 // A commit of so many pages looks for conflicts before it copies its lines, too. For fewer that
 // costs more than copying them: the clock's line has to be fetched, and once more with the lock.
 constexpr std::size_t kWide = 16;
-// Slots reserved in one go: a few commits' worth, so that the list of free slots is visited seldom.
-constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
 }  // namespace
 
 Outcome Commit::publish(bool will_wait) noexcept {
   TMH_ASSERT(instance_.is_running && !instance_.is_query);
   TMH_ASSERT(!sets_.writes().empty());
-  TMH_ASSERT(!will_wait || log_ != nullptr);
   Outcome outcome;
   outcome.cause = AbortCause::kNoSpace;
   const std::uint64_t began_ns = instance_.own.begin_ns.load(std::memory_order_relaxed);
@@ -40,38 +60,37 @@ Outcome Commit::publish(bool will_wait) noexcept {
     outcome.cause = instance_.failed_cause;
     return outcome;
   }
-  if (const Errc error = fill_slots(); error != Errc::kOk) {
+  if (const Errc error = content_.make(); error != Errc::kOk) {
     outcome.error = no_room(error);
     return outcome;
   }
   storage::Lsn log_end = 0;
-  std::optional<DomainLock::Held> locked = lock_with_log_space(&log_end, &outcome.error);
+  std::optional<DomainLock::Held> locked =
+      publisher_.lock_with_room(content_.content(), &log_end, &outcome.error);
   if (!locked) {
-    take_slots_back();
+    content_.take_back();
     return outcome;
   }
   DomainLock::Held &held = *locked;
   step(Step::kCommitLocked);
   if (!snapshot_.may_commit(held, sets_.writes())) {
     outcome.cause = instance_.failed_cause;
-    if (log_ != nullptr) log_->give_room_back(held);
+    publisher_.give_room_back(held);
     held.release();
-    take_slots_back();
+    content_.take_back();
     return outcome;
   }
   outcome.status = Status::kCommitted;
   outcome.cause = AbortCause::kNone;
   const std::uint64_t versioned_before =
       memory_.state().versioned_stamp.load(std::memory_order_relaxed);
-  const std::uint64_t stamp =
-      tree_.publish(held, sets_.writes(), log_end, has_lower_ ? recaller_->clock() : 0);
+  const std::uint64_t stamp = publisher_.publish(held, content_.content(), log_end, will_wait);
   outcome.durable_at = stamp;
-  if (will_wait) log_->announce(stamp);
   // release: everything this instance read comes before home may change under it
   instance_.own.pin.store(kNoPin, std::memory_order_release);
   step(Step::kCommitUnpinned);
   snapshot_.stand_at_own_commit(held, stamp, versioned_before);
-  accesses_.remove_all(held);
+  claimer_.give_back(held);
   tidy(held);
   held.release();
   step(Step::kCommitUnlocked);
@@ -92,63 +111,9 @@ void Commit::tidy(const DomainLock::Held &held) noexcept {
     reaper_.reap_suspects(held, began_ns);
   // For the next instance; when it fails the next instance learns it.
   const std::size_t written = sets_.writes().size();
-  if (tree_.slots().reserved() < std::min(written, kReservedAtMost))
-    (void)tree_.slots().reserve(held, std::clamp(written, kReservedAtLeast, kReservedAtMost));
-}
-
-Errc Commit::fill_slots() noexcept {
-  if (tree_.slots().reserved() < sets_.writes().size()) {
-    const DomainLock::Held held = lock_.take();
-    TMH_TRY(tree_.slots().reserve(held, std::max(sets_.writes().size(), kReservedAtLeast)));
-  }
-  step(Step::kCommitSlotsReserved);
-  TMH_TRY(sets_.allocate_blocks());
-  if (log_ != nullptr) TMH_TRY(log_->plan_reserve(sets_.writes().size()));
-  for (Write &write : sets_.writes()) {
-    TMH_ASSERT(write.lines != 0);
-    write.slot = tree_.slots().take();
-    copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
-  }
-  memory_.commits().prepare(snapshot_.position());
-  if (log_ != nullptr) plan_log();
-  step(Step::kCommitSlotsFilled);
-  return Errc::kOk;
-}
-
-void Commit::take_slots_back() noexcept {
-  for (const Write &write : sets_.writes()) tree_.slots().give_back(write.slot);
-  TMH_ASSERT(tree_.slots().reserved() >= sets_.writes().size());
-}
-
-void Commit::plan_log() noexcept {
-  TMH_ASSERT(log_ != nullptr);
-  // What the ring does not list is found by scanning, and must come out in the same order: see
-  // RedoEncoder::append_wide().
-  if (ConsistencyTree::is_wide(sets_.writes().size()))
-    std::sort(sets_.writes().begin(), sets_.writes().end(),
-              [](const Write &a, const Write &b) { return a.page < b.page; });
-  log_->plan_begin();
-  for (const Write &write : sets_.writes())
-    log_->plan_write(write, views_.address_of(write.page), sets_.clean_copy(write.page));
-}
-
-std::optional<DomainLock::Held> Commit::lock_with_log_space(storage::Lsn *log_end,
-                                                            Errc *error) noexcept {
-  *log_end = 0;
-  for (;;) {
-    DomainLock::Held held = turn_.take_lock();
-    *error = memory_.commits().make_room(held, ConsistencyTree::entries_of(sets_.writes().size()));
-    if (*error != Errc::kOk) {
-      held.release();
-      *error = no_room(*error);
-      return std::nullopt;
-    }
-    if (log_ == nullptr) return held;
-    const DurableLog::Room room = log_->room(held, sets_.writes().size(), log_end);
-    if (room == DurableLog::Room::kYes) return held;
-    held.release();
-    if (*error = log_->make_room(room, *log_end); *error != Errc::kOk) return std::nullopt;
-  }
+  if (tree_.slots().reserved() < std::min(written, VersionSlots::kReservedAtMost))
+    (void)tree_.slots().reserve(
+        held, std::clamp(written, VersionSlots::kReservedAtLeast, VersionSlots::kReservedAtMost));
 }
 
 // Versions of owners that commit no more, because they idle, left or died, go home by those who

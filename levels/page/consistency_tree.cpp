@@ -522,6 +522,11 @@ Slot ConsistencyTree::sort_by_stamp(Slot unsorted) noexcept {
   return sorted;
 }
 
+void ConsistencyTree::settle(const DomainLock::Held &held, std::uint32_t slot) noexcept {
+  slots_.release_of(held, slot);
+  past_.leave(memory_.participant(slot));
+}
+
 void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   step(Step::kRepairStart);

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "levels/page/domain_lock.h"
+#include "levels/page/estate.h"
 #include "levels/page/past.h"
 #include "levels/page/shared_files.h"
 #include "levels/page/version_lists.h"
@@ -47,7 +48,7 @@ struct Write {  // one page of an instance's writeset
   Slot slot = 0;  // reserved slot that holds the lines
 };
 
-class ConsistencyTree {
+class ConsistencyTree final : public Estate {
  public:
   using Role = VersionSlots::Role;
   ConsistencyTree(SharedFiles &memory, std::uint32_t self, Role role);
@@ -123,8 +124,11 @@ class ConsistencyTree {
   [[nodiscard]] LineMask lines_since(const DomainLock::Held &held, PageId page,
                                      std::uint64_t stamp) const noexcept;
 
-  // After inheriting the lock from a dead holder: rebuilds all links from the slots.
-  void repair(const DomainLock::Held &held) noexcept;
+  // Estate: version slots that the dead participant had reserved, and the moment that its query
+  // read.
+  void settle(const DomainLock::Held &held, std::uint32_t slot) noexcept override;
+  // All links, from the slots.
+  void repair(const DomainLock::Held &held) noexcept override;
   // False: versions in segments that the last repairer did not know are not linked to their pages,
   //        so until the next repair none goes home.
   [[nodiscard]] bool is_linked() const noexcept {

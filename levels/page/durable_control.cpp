@@ -21,7 +21,8 @@ Errc DurableControl::tell_life(bool is_lived_in) noexcept {
   return sync(&memory_.control().header, sizeof memory_.control().header);
 }
 
-Errc DurableControl::settle_sizes() noexcept {
+Errc DurableControl::settle_sizes(const platform::FolderLock::Held &lock) noexcept {
+  TMH_ASSERT(lock.is_valid());
   for (storage::SegmentRecordV1 &record : memory_.control().segments) {
     if (!storage::is_used(record) || storage::promised_size(record) == record.size_bytes) continue;
     struct stat info {};
@@ -38,7 +39,9 @@ Errc DurableControl::settle_sizes() noexcept {
   return Errc::kOk;
 }
 
-Errc DurableControl::promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept {
+Errc DurableControl::promise_size(const platform::FolderLock::Held &lock, std::uint32_t number,
+                                  std::uint64_t size_bytes) noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_ASSERT(number < storage::kSegmentsMax);
   TMH_ASSERT(size_bytes % kPageBytes == 0 && size_bytes <= storage::kSegmentBytesMax);
   if (!memory_.is_durable()) return Errc::kOk;
@@ -98,7 +101,9 @@ Errc DurableControl::make_sizes_durable() noexcept {
   return Errc::kOk;
 }
 
-Errc DurableControl::tell_of_segment(std::uint32_t number) noexcept {
+Errc DurableControl::tell_of_segment(const platform::FolderLock::Held &lock,
+                                     std::uint32_t number) noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_ASSERT(number < storage::kSegmentsMax);
   // Within one sector: a power cut leaves the old or the new one.
   const storage::SegmentRecordV1 &record = memory_.control().segments[number];

@@ -28,14 +28,14 @@ class DurableControl {
   // False: as if no participant had been in the domain; a death then leaves it so. Alone in a
   // durable domain.
   [[nodiscard]] Errc tell_life(bool is_lived_in) noexcept;
-  // Sizes that a dead participant promised and did not show become what the files are. Under the
-  // folder lock.
-  [[nodiscard]] Errc settle_sizes() noexcept;
-  // The size is on disk before any process sees it; the file is that long. Under the folder lock.
-  [[nodiscard]] Errc promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept;
-  // The segment's record is on disk, and all processes open it before their next instance. Under
-  // the folder lock.
-  [[nodiscard]] Errc tell_of_segment(std::uint32_t number) noexcept;
+  // Sizes that a dead participant promised and did not show become what the files are.
+  [[nodiscard]] Errc settle_sizes(const platform::FolderLock::Held &lock) noexcept;
+  // The size is on disk before any process sees it; the file is that long.
+  [[nodiscard]] Errc promise_size(const platform::FolderLock::Held &lock, std::uint32_t number,
+                                  std::uint64_t size_bytes) noexcept;
+  // The segment's record is on disk, and all processes open it before their next instance.
+  [[nodiscard]] Errc tell_of_segment(const platform::FolderLock::Held &lock,
+                                     std::uint32_t number) noexcept;
   // A segment and its size are seen by others before they are durable, and the participant that
   // stored them may be dead: a commit's record must not name a page that recovery does not find.
   // Asked before each commit; by any thread.

@@ -3,14 +3,14 @@
 
 namespace tmh::page {
 
-Errc DurableLog::make_room(Room room, storage::Lsn end) noexcept {
+Errc DurableLog::make_room(Room room, storage::Lsn end, RedoPlan *plan) noexcept {
   switch (room) {
     case Room::kYes:
       break;
     case Room::kFailed:
       return LogRoom::fail_written();
     case Room::kSegment:
-      return room_.make_sizes_durable();
+      return plan->make_sizes_durable();
     case Room::kFlush:
       return wait(memory_.state().clock.load(std::memory_order_acquire));
     case Room::kFile:

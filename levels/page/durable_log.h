@@ -37,6 +37,7 @@
 #include "levels/page/commit_group.h"
 #include "levels/page/gatherer.h"
 #include "levels/page/log_room.h"
+#include "levels/page/redo_plan.h"
 #include "levels/page/redo_writer.h"
 #include "levels/page/shared_files.h"
 
@@ -63,23 +64,15 @@ class DurableLog {
   // As LogWriter's.
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
-  // A commit of the instance's thread: see log_room.h. Plans first, then asks for room under the
-  // domain lock.
-  void plan_begin() noexcept { room_.plan_begin(); }
-  [[nodiscard]] Errc plan_reserve(std::size_t writes) noexcept {
-    return room_.plan_reserve(writes);
-  }
-  void plan_write(const Write &write, const std::byte *now, const std::byte *clean) {
-    room_.plan_write(write, now, clean);
-  }
+  // A commit of the instance's thread, which has planned it: see log_room.h.
   using Room = LogRoom::Room;
-  [[nodiscard]] Room room(const DomainLock::Held &held, std::size_t writes,
+  [[nodiscard]] Room room(const DomainLock::Held &held, const RedoPlan &plan,
                           storage::Lsn *end) const noexcept {
-    return room_.reserve_planned(held, writes, end);
+    return room_.reserve_planned(held, plan, end);
   }
   void give_room_back(const DomainLock::Held &) noexcept { room_.give_back_planned(); }
-  // Without the domain lock: does what room() asks for.
-  [[nodiscard]] Errc make_room(Room room, storage::Lsn end) noexcept;
+  // Without the domain lock: does what room() of this plan asks for.
+  [[nodiscard]] Errc make_room(Room room, storage::Lsn end, RedoPlan *plan) noexcept;
 
   // Room for the records of a commit of the level below, which any thread may commit: waits for log
   // files. kLogFailed, kDiskFull.

@@ -19,7 +19,7 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
       instance_(memory.participant(slot)),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
       access_table_(memory, slot),
-      reaper_(memory, slot, tree_, access_table_),
+      reaper_(memory, slot),
       lock_(memory,
             platform::lock_tag(slot, instance_.own.incarnation.load(std::memory_order_relaxed)),
             reaper_),
@@ -28,15 +28,16 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
       blocks_(memory, views_, lists_),
       stand_ins_(memory, tracking_, lock_, tree_, views_, lists_, keeping_, snapshot_, instance_),
       touches_(memory, tracking_, views_, lists_, keeping_, instance_),
-      snapshot_(memory, tracking_, tree_, views_, lists_, touches_, instance_, detection),
-      accesses_(memory, slot, lock_, access_table_, snapshot_, instance_, detection),
+      snapshot_(memory, tracking_, tree_, views_, lists_, touches_, instance_,
+                claim_kind(detection)),
+      claimer_(memory, slot, lock_, access_table_, snapshot_, instance_, claim_kind(detection)),
       maker_(memory, lock_, tree_, views_, lists_, stand_ins_, touches_, snapshot_, instance_),
       ahead_(memory, lock_, tree_, views_, blocks_, lists_, snapshot_, instance_),
-      opener_(memory, views_, blocks_, lists_, stand_ins_, touches_, accesses_, maker_, ahead_,
+      opener_(memory, views_, blocks_, lists_, stand_ins_, touches_, claimer_, maker_, ahead_,
               instance_),
       first_touch_(memory, tracking_, views_, stand_ins_, touches_, opener_, ahead_, instance_),
       sets_(memory, lock_, tree_, tracking_, views_, lists_, snapshot_, instance_),
-      commit_(memory, lock_, turn_, tree_, reaper_, tracking_, views_, sets_, snapshot_, accesses_,
+      commit_(memory, lock_, turn_, tree_, reaper_, tracking_, views_, sets_, snapshot_, claimer_,
               instance_),
       transaction_({.memory = memory,
                     .lock = lock_,
@@ -51,14 +52,17 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
                     .stand_ins = stand_ins_,
                     .touches = touches_,
                     .snapshot = snapshot_,
-                    .accesses = accesses_,
+                    .claimer = claimer_,
                     .first_touch = first_touch_,
                     .commit = commit_,
-                    .instance = instance_}) {}
+                    .instance = instance_}) {
+  reaper_.add(tree_);
+  reaper_.add(access_table_);
+}
 
 void Engine::use_recaller(Recaller *recaller) noexcept {
   views_.use_lower();
-  reaper_.use_recaller(recaller);
+  reaper_.add(*recaller);
   stand_ins_.use_recaller(recaller);
   snapshot_.use_recaller(recaller);
   maker_.use_recaller(recaller);
@@ -134,7 +138,7 @@ void Engine::detach() noexcept {
   reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
   tree_.slots().release(held);
-  accesses_.remove_all(held);
+  claimer_.give_back(held);
   instance_.own.state.store(0, std::memory_order_release);
 }
 

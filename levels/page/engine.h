@@ -28,11 +28,11 @@
 #include <tmh/past.hpp>
 
 #include "levels/page/access_table.h"
+#include "levels/page/claimer.h"
 #include "levels/page/commit.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
 #include "levels/page/durable_log.h"
-#include "levels/page/eager_accesses.h"
 #include "levels/page/evictor.h"
 #include "levels/page/first_touch.h"
 #include "levels/page/instance.h"
@@ -202,7 +202,7 @@ class Engine {
   StandIns stand_ins_;
   TouchTracker touches_;
   Snapshot snapshot_;
-  EagerAccesses accesses_;
+  Claimer claimer_;
   PageMaker maker_;
   RunAhead ahead_;
   PageOpener opener_;

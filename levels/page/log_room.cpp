@@ -1,13 +1,11 @@
-// levels/page/log_room.cpp -- planning a commit's records; making log files.
+// levels/page/log_room.cpp -- reserving room for a commit's records; making log files.
 #include "levels/page/log_room.h"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <string>
 #include <vector>
 
-#include "levels/page/lines.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
@@ -28,52 +26,30 @@ namespace {
 // Unlogged versions that may pile up in buffered mode before a commit writes the log itself: 64 MiB
 // of slots.
 constexpr std::uint64_t kBacklogPages = 16384;
-
-std::uint64_t word_count(LineMask lines, const std::uint8_t *words) noexcept {
-  std::uint64_t count = 0;
-  for (; lines != 0; lines &= lines - 1)
-    count += static_cast<std::uint64_t>(std::popcount(words[std::countr_zero(lines)]));
-  return count;
-}
 }  // namespace
 
-Errc LogRoom::plan_reserve(std::size_t writes) noexcept try {
-  plan_.reserve(writes * storage::kDeltaBytesMax);
-  return Errc::kOk;
-} catch (const std::bad_alloc &) {
-  return platform::fail_for_memory("the redo log's plan of a large commit");
-}
-
-void LogRoom::plan_write(const Write &write, const std::byte *now, const std::byte *clean) {
-  TMH_ASSERT(write.slot != 0);
-  TMH_ASSERT(write.lines != 0);
-  VersionHead &head = memory_.version(write.slot);
-  differing_words(now, clean, write.lines, head.words);
-  beyond_durable_ = beyond_durable_ || !memory_.durable_control().is_size_durable(write.page);
-  (void)plan_.add(storage::delta_bytes(write.lines, word_count(write.lines, head.words)));
-}
-
-LogRoom::Room LogRoom::reserve_planned(const DomainLock::Held &held, std::size_t writes,
+LogRoom::Room LogRoom::reserve_planned(const DomainLock::Held &held, const RedoPlan &plan,
                                        Lsn *end) const noexcept {
   TMH_ASSERT(held.is_valid());
-  TMH_ASSERT(writes > 0);
+  TMH_ASSERT(plan.page_count() > 0);
   LogState &s = state();
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
-  if (beyond_durable_) return Room::kSegment;
+  if (plan.needs_sizes()) return Room::kSegment;
   // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it
   // full at once. acquire: those before it have been read by who wrote them to the log.
   const std::uint64_t backlog = domain.log_head.load(std::memory_order_relaxed) -
                                 s.durable_position.load(std::memory_order_acquire);
-  if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries))
+  if (backlog > kBacklogPages || (backlog != 0 && backlog + plan.page_count() > kLogEntries))
     return Room::kFlush;
   const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);
   if (gatherer_ != nullptr) {
-    if (!reserve(plan_.total_bytes(), end)) return Room::kFile;
-    s.keep_upper(plan_.total_bytes(), clock + 1);
+    if (!reserve(plan.records().total_bytes(), end)) return Room::kFile;
+    s.keep_upper(plan.records().total_bytes(), clock + 1);
     return Room::kYes;
   }
-  *end = plan_.end_behind(s.append_lsn[clock & 1].load(std::memory_order_relaxed), s.file_bytes);
+  *end = plan.records().end_behind(s.append_lsn[clock & 1].load(std::memory_order_relaxed),
+                                   s.file_bytes);
   return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
 }
 
@@ -208,12 +184,6 @@ Errc LogRoom::make_files_up_to(Lsn end) noexcept {
     if (error != Errc::kOk) return error;
   }
   return Errc::kOk;
-}
-
-Errc LogRoom::make_sizes_durable() noexcept {
-  const Errc error = memory_.durable_control().make_sizes_durable();
-  beyond_durable_ = error != Errc::kOk;
-  return error;
 }
 
 Errc LogRoom::fail_written() noexcept {

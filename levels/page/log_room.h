@@ -1,11 +1,10 @@
-// levels/page/log_room.h -- room in the redo log: what a commit will need there, and the log files
-// that it needs.
+// levels/page/log_room.h -- room in the redo log for what a commit's plan says (redo_plan.h), and
+// the log files that it needs.
 // Invariant: a commit is published only when log files for its records exist and the ring has room,
 //            so that a full disk is an error before the commit point, never after.
 // Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may
 //            succeed.
-// Sharing:   the plan: of the instance's thread. Everything else: any thread; one at a time makes
-//            files (LogState::files_lock).
+// Sharing:   any thread; one at a time makes files (LogState::files_lock).
 // Contexts:  not in handlers.
 // Source:    docs/design.md D5.
 #pragma once
@@ -13,9 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
 #include "levels/page/gatherer.h"
+#include "levels/page/redo_plan.h"
 #include "levels/page/shared_files.h"
 #include "platform/assert.h"
 #include "storage/log/log_state.h"
@@ -32,20 +31,9 @@ class LogRoom {
 
   void use_gatherer(const Gatherer *gatherer) noexcept { gatherer_ = gatherer; }
 
-  // Counts what a commit will need, word masks included (VersionHead::words of its slots are filled
-  // in here). REQUIRES: slots filled.
-  void plan_begin() noexcept {
-    plan_.clear();
-    beyond_durable_ = false;
-  }
-  // Before its slots are taken. kOutOfMemory.
-  [[nodiscard]] Errc plan_reserve(std::size_t writes) noexcept;
-  // clean: the page as it was before.
-  void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
-
   enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };
   // May the planned commit be published now? *end: where the log will end. kYes reserves the room.
-  [[nodiscard]] Room reserve_planned(const DomainLock::Held &held, std::size_t writes,
+  [[nodiscard]] Room reserve_planned(const DomainLock::Held &held, const RedoPlan &plan,
                                      storage::Lsn *end) const noexcept;
   // The planned commit aborts after kYes.
   void give_back_planned() noexcept {
@@ -55,8 +43,6 @@ class LogRoom {
   // files. kLogFailed, kDiskFull.
   [[nodiscard]] Errc reserve_for_lower(std::uint64_t bytes) noexcept;
 
-  // kSegment: sizes that a planned page needs are durable afterwards.
-  [[nodiscard]] Errc make_sizes_durable() noexcept;
   // kFailed's error.
   [[nodiscard]] static Errc fail_written() noexcept;
   // Makes log files until every byte before `end` has one, whose name is durable. kCorrupt: no
@@ -82,9 +68,6 @@ class LogRoom {
   const platform::LockTag tag_;
   // Null: none.
   const Gatherer *gatherer_ = nullptr;
-  storage::RecordPlan plan_;
-  // The plan has pages that a power cut could take out of their segment.
-  bool beyond_durable_ = false;
 };
 
 }  // namespace tmh::page

@@ -35,7 +35,7 @@ void PageOpener::open_guarded(View &view, PageId page) noexcept {
 
 bool PageOpener::open(View &view, PageId page, bool is_write) noexcept {
   if (views_.block_pages() > 1) return open_block(view, page);
-  accesses_.add(page, 1, is_write);
+  claimer_.claim(page, 1, is_write);
   return open_page(view, page, is_write);
 }
 
@@ -50,7 +50,7 @@ bool PageOpener::open_page(View &view, PageId page, bool is_write) noexcept {
     refused = !views_.protect(at, kPageBytes, PROT_READ | PROT_WRITE);
     if (!refused) {
       maker_.install(page, twin);
-      if (accesses_.is_on() && !is_write) {  // the first store must still be seen
+      if (claimer_.registers_touches() && !is_write) {  // the first store must still be seen
         refused = !views_.protect(at, kPageBytes, PROT_READ);
         l.state = PageState::kReadOnly;
       }
@@ -101,7 +101,7 @@ bool PageOpener::open_block(View &view, PageId page) noexcept {
   const PageId first_page = page_id(view.segment, PageIndex{first});
   if (instance_.is_query)
     stand_ins_.protect(first_page, is_whole ? view.bytes / kPageBytes : count);
-  accesses_.add(first_page, count, true);  // stores inside the block will not be seen one by one
+  claimer_.claim(first_page, count, true);  // stores inside the block will not be seen one by one
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});
     LocalPage &l = views_.local(each);

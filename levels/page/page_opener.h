@@ -4,7 +4,7 @@
 // Source:    thesis, section 3.1 (figure 3-1), appendix A.1 item 4 (escalation to larger ranges).
 #pragma once
 
-#include "levels/page/eager_accesses.h"
+#include "levels/page/claimer.h"
 #include "levels/page/instance.h"
 #include "levels/page/open_blocks.h"
 #include "levels/page/page_lists.h"
@@ -21,7 +21,7 @@ class PageOpener {
  public:
   // All outlive it.
   PageOpener(const SharedState &memory, Views &views, OpenBlocks &blocks, PageLists &lists,
-             StandIns &stand_ins, TouchTracker &touches, EagerAccesses &accesses, PageMaker &maker,
+             StandIns &stand_ins, TouchTracker &touches, Claimer &claimer, PageMaker &maker,
              RunAhead &ahead, Instance &instance) noexcept
       : memory_(memory),
         views_(views),
@@ -29,7 +29,7 @@ class PageOpener {
         lists_(lists),
         stand_ins_(stand_ins),
         touches_(touches),
-        accesses_(accesses),
+        claimer_(claimer),
         maker_(maker),
         ahead_(ahead),
         instance_(instance) {}
@@ -51,7 +51,7 @@ class PageOpener {
   PageLists &lists_;
   StandIns &stand_ins_;
   TouchTracker &touches_;
-  EagerAccesses &accesses_;
+  Claimer &claimer_;
   PageMaker &maker_;
   RunAhead &ahead_;
   Instance &instance_;

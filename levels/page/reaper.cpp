@@ -1,10 +1,10 @@
 // levels/page/reaper.cpp -- cleaning up after the dead.
 #include "levels/page/reaper.h"
 
+#include "levels/page/turn.h"
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/futex.h"
 
 namespace tmh::page {
 
@@ -22,9 +22,7 @@ constexpr std::uint64_t kSuspectAfterNs = 50'000'000;
 
 void Reaper::repair(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  tree_.repair(held);
-  accesses_.rebuild(held);
-  recaller_->repair(held);
+  for (Estate *const estate : estates_) estate->repair(held);
 }
 
 // Nothing vouches for the links, pins and entries that are there.
@@ -33,7 +31,6 @@ void Reaper::start_over(const DomainLock::Held &held) noexcept {
   for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
     storage::Participant &other = memory_.participant(i);
     if (i == slot_) continue;
-    other.accesses.store(0, std::memory_order_relaxed);
     other.pin.store(kNoPin, std::memory_order_relaxed);
     other.past.store(0, std::memory_order_relaxed);
     if (other.state.load(std::memory_order_relaxed) > 1)
@@ -64,15 +61,10 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
   if (dead.is_counted_running() && !observe::is_planted(observe::Planted::kDeathUncounted))
     dead.add(storage::abort_count(AbortCause::kDied),
              observe::is_planted(observe::Planted::kDeathCountedTwice) ? 2 : 1);
-  tree_.slots().release_of(held, slot);
-  accesses_.remove_all(held, slot);
-  recaller_->reap(held, slot);
-  std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
-  if (turn != 0 && holder_of(turn) == slot &&
-      state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
-    platform::futex_wake(state.turn);
+  // Its turn and its record go last: estates may read them.
+  for (Estate *const estate : estates_) estate->settle(held, slot);
+  Turn::free_of(state, slot);
   dead.instance.store(0, std::memory_order_relaxed);
-  tree_.past().leave(dead);  // it may have died inside
   dead.pin.store(kNoPin, std::memory_order_release);
   count_reaped(held, slot);
   step(Step::kReapCounted);

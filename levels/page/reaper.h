@@ -1,5 +1,6 @@
 // levels/page/reaper.h -- cleaning up after participants that have died, and after a holder of the
 // domain lock that has.
+// Shape:     walks a list of estates (estate.h), which knows what else there is to give back.
 // Invariant: each death is counted once, though the participant that reaps may die: see reap().
 // Sharing:   under the domain lock, by any thread of the process.
 // Contexts:  mend(): async-signal-safe with Context::kHandler. Everything else: not in handlers.
@@ -8,27 +9,20 @@
 #include <atomic>
 #include <cstdint>
 
-#include "levels/page/access_table.h"
-#include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/recaller.h"
+#include "levels/page/estate.h"
 #include "levels/page/shared_files.h"
-#include "platform/assert.h"
 
 namespace tmh::page {
 
 class Reaper final : public DomainLock::Heir {
  public:
-  // memory, tree and accesses outlive it.
-  Reaper(SharedFiles &memory, std::uint32_t slot, ConsistencyTree &tree,
-         AccessTable &accesses) noexcept
-      : memory_(memory), slot_(slot), tree_(tree), accesses_(accesses) {}
+  // memory outlives it.
+  Reaper(SharedFiles &memory, std::uint32_t slot) noexcept : memory_(memory), slot_(slot) {}
 
-  // Before the first of the other calls.
-  void use_recaller(Recaller *recaller) noexcept {
-    TMH_ASSERT(recaller != nullptr);
-    recaller_ = recaller;
-  }
+  // Behind those that were added before. All before the first of the other calls.
+  void add(Estate &estate) noexcept { estates_.add(estate); }
+  [[nodiscard]] const Estates &estates() const noexcept { return estates_; }
 
   // Of a process that is alone: other participants' pins, entries and slots count for nothing, and
   // all links are made anew.
@@ -50,9 +44,7 @@ class Reaper final : public DomainLock::Heir {
 
   SharedFiles &memory_;
   const std::uint32_t slot_;
-  ConsistencyTree &tree_;
-  AccessTable &accesses_;
-  Recaller *recaller_ = &NothingToRecall::here();
+  Estates estates_;
   // Under the lock; relaxed.
   std::atomic<std::uint64_t> next_look_ns_{0};
 };

@@ -1,8 +1,9 @@
 // levels/page/recaller.h -- what level 2 asks of the level below it: to recall a page, or to read
 // it there. hierarchy/exchange/directory.h implements it; where no level is below, NothingToRecall
 // answers, and level 2 owns every page.
-// Shape:     abstract, and here, because level 2 calls it and may not include hierarchy/
-//            (levels/line/releaser.h says more). Hot paths ask has_lower_ first.
+// Shape:     an estate, too: the dead leave something below. Abstract, and here, because level 2
+//            calls it and may not include hierarchy/ (levels/line/releaser.h says more). Hot paths
+//            ask has_lower_ first.
 // Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing
 //            below stores to its home.
 // Sharing:   the domain lock where a function takes the proof of it; else none.
@@ -17,11 +18,12 @@
 #include <tmh/error.hpp>
 
 #include "levels/page/domain_lock.h"
+#include "levels/page/estate.h"
 #include "storage/page_id.h"
 
 namespace tmh::page {
 
-class Recaller {
+class Recaller : public Estate {
  public:
   // Timestamps below are of this clock. seq_cst: read after the pin is stored, see PROTOCOL.md,
   // "Snapshots that span both clocks".
@@ -53,10 +55,11 @@ class Recaller {
   // `content` is home of a taken page: undoes what is newer than `snapshot`.
   virtual void as_of(const DomainLock::Held &held, storage::PageId page, std::uint64_t snapshot,
                      std::byte *content) noexcept = 0;
-  // A dead holder of the domain lock may have left a page between the levels.
-  virtual void repair(const DomainLock::Held &held) noexcept = 0;
-  // What a dead participant left below.
-  virtual void reap(const DomainLock::Held &held, std::uint32_t slot) noexcept = 0;
+
+  // Estate: what a dead participant left below. A dead holder of the domain lock may have left a
+  // page between the levels.
+  void settle(const DomainLock::Held &held, std::uint32_t slot) noexcept override = 0;
+  void repair(const DomainLock::Held &held) noexcept override = 0;
 
  protected:
   // Engines do not own it.
@@ -91,8 +94,8 @@ class NothingToRecall final : public Recaller {
   }
   void as_of(const DomainLock::Held &, storage::PageId, std::uint64_t,
              std::byte *) noexcept override {}
+  void settle(const DomainLock::Held &, std::uint32_t) noexcept override {}
   void repair(const DomainLock::Held &) noexcept override {}
-  void reap(const DomainLock::Held &, std::uint32_t) noexcept override {}
 };
 
 }  // namespace tmh::page

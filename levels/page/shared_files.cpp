@@ -104,16 +104,17 @@ Errc SharedFiles::check_owner(const std::string &folder) noexcept {
   return Errc::kOk;
 }
 
-Errc SharedFiles::open(const std::string &folder, std::uint64_t address_base,
-                       std::uint32_t durability, bool *fresh) noexcept {
+Errc SharedFiles::open(const platform::FolderLock::Held &lock, const std::string &folder,
+                       std::uint64_t address_base, std::uint32_t durability, bool *fresh) noexcept {
+  TMH_ASSERT(lock.is_valid());
   folder_ = folder;
   segments_.reset(new (std::nothrow) SegmentMemory[storage::kSegmentsMax]);
   if (segments_ == nullptr) return fail(Errc::kOutOfMemory, folder);
   TMH_TRY(make_folder(folder));
   TMH_TRY(in_place_.open_folder());
   TMH_TRY(platform::this_place(&place_));
-  TMH_TRY(open_control(address_base, durability));
-  TMH_TRY(open_state(fresh));
+  TMH_TRY(open_control(lock, address_base, durability));
+  TMH_TRY(open_state(lock, fresh));
   // What an earlier life of the domain could not sync is in the control file all the same, and will
   // be relied on.
   if (*fresh) TMH_TRY(durable_control_.sync(control_, sizeof *control_));
@@ -122,7 +123,9 @@ Errc SharedFiles::open(const std::string &folder, std::uint64_t address_base,
   return open_segments();
 }
 
-Errc SharedFiles::open_control(std::uint64_t address_base, std::uint32_t durability) noexcept {
+Errc SharedFiles::open_control(const platform::FolderLock::Held &lock, std::uint64_t address_base,
+                               std::uint32_t durability) noexcept {
+  TMH_ASSERT(lock.is_valid());
   const std::string file = path("tmh.control");
   struct stat info {};
   if (lstat(file.c_str(), &info) != 0) {
@@ -131,7 +134,7 @@ Errc SharedFiles::open_control(std::uint64_t address_base, std::uint32_t durabil
     TMH_TRY(storage::refuse_remains(folder_));
     is_new_ = true;
     const auto made = storage::new_control(geteuid(), address_base, durability);
-    remove_rebuildable_files();
+    remove_rebuildable_files(lock);
     TMH_TRY(platform::replace_file(file, made.get(), sizeof *made));
   }
   std::string bytes;
@@ -140,17 +143,17 @@ Errc SharedFiles::open_control(std::uint64_t address_base, std::uint32_t durabil
       control_file_.open(file, storage::kControlBytes, storage::kControlBytes, Blocks::kAllocated));
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
   found_life_ = storage::life_of(control_->header);
-  return durable_control_.settle_sizes();
+  return durable_control_.settle_sizes(lock);
 }
 
-void SharedFiles::remove_new() noexcept {
+void SharedFiles::remove_new(const platform::FolderLock::Held &lock) noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_ASSERT(is_new_);
-  remove_rebuildable_files();
+  remove_rebuildable_files(lock);
   unlink(path("tmh.control").c_str());
 }
 
-void SharedFiles::close(bool remove_rebuildable) noexcept {
-  if (remove_rebuildable) remove_rebuildable_files();
+void SharedFiles::close() noexcept {
   segments_.reset();
   control_file_.close();
   close_rebuildable();
@@ -208,26 +211,30 @@ Errc SharedFiles::open_separate(std::uint32_t segment) noexcept {
                          segment_size(segment).load(std::memory_order_acquire));
 }
 
-Errc SharedFiles::separate_homes() noexcept {
+Errc SharedFiles::separate_homes(const platform::FolderLock::Held &lock) noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_ASSERT(is_durable() && has_level_below());
   separate_homes_ = true;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     if (!segments_[i].is_open.load(std::memory_order_relaxed)) continue;
     TMH_TRY(open_separate(i));
-    TMH_TRY(prepare_changes(i, segment_size(i).load(std::memory_order_relaxed)));
+    TMH_TRY(prepare_changes(lock, i, segment_size(i).load(std::memory_order_relaxed)));
   }
   return Errc::kOk;
 }
 
-Errc SharedFiles::prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept {
+Errc SharedFiles::prepare_changes(const platform::FolderLock::Held &lock, std::uint32_t number,
+                                  std::uint64_t size_bytes) const noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_ASSERT(number < storage::kSegmentsMax);
   return separate_homes_
              ? ChangedPages::prepare(folder_, number, control_->segments[number], size_bytes)
              : Errc::kOk;
 }
 
-Errc SharedFiles::add_segment(std::uint32_t number,
+Errc SharedFiles::add_segment(const platform::FolderLock::Held &lock, std::uint32_t number,
                               const storage::SegmentRecordV1 &record) noexcept {
+  TMH_ASSERT(lock.is_valid());
   {
     storage::Home made;  // creates or extends the file before the record that promises it
     TMH_TRY(made.open(segment_path(record), record.offset_bytes, record.size_bytes,
@@ -257,11 +264,13 @@ Errc SharedFiles::add_segment(std::uint32_t number,
   storage::seal(&sealed);
   storage::store_size(&sealed, record.size_bytes);
   storage::store_record(entry, sealed);
-  TMH_TRY(durable_control_.tell_of_segment(number));
+  TMH_TRY(durable_control_.tell_of_segment(lock, number));
   return open_segments();
 }
 
-Errc SharedFiles::attach_slot(const std::string &name, std::uint32_t *slot) noexcept {
+Errc SharedFiles::attach_slot(const platform::FolderLock::Held &lock, const std::string &name,
+                              std::uint32_t *slot) noexcept {
+  TMH_ASSERT(lock.is_valid());
   for (std::uint32_t i = 0; i < storage::kParticipantsMax; ++i) {
     storage::Participant &record = participants_[i];
     // Before the first look: see loads_take_blocks().
@@ -318,15 +327,16 @@ Errc SharedFiles::allocate_blocks(PageId first, std::uint64_t page_count) noexce
       page_count * sizeof(PageMeta));
 }
 
-Errc SharedFiles::open_state(bool *fresh) noexcept {
+Errc SharedFiles::open_state(const platform::FolderLock::Held &lock, bool *fresh) noexcept {
+  TMH_ASSERT(lock.is_valid());
   FoundFiles found(folder_);
   TMH_TRY(found.look(*control_, control_file_.fd()));
   const bool is_made_anew = found.state() == FoundFiles::State::kNone;
-  if (is_made_anew) remove_rebuildable_files();
+  if (is_made_anew) remove_rebuildable_files(lock);
   TMH_TRY(open_rebuildable());
   if (is_made_anew) begin_state();
   bool is_used = false;
-  TMH_TRY(look_for_users(&is_used));
+  TMH_TRY(look_for_users(lock, &is_used));
   *fresh = !is_used;
   if (!*fresh && found.is_copy())
     return fail(
@@ -372,7 +382,9 @@ Errc SharedFiles::enter_rebuildable(bool is_first) noexcept {
 
 // What the domain cannot do without is looked at before anything goes: it may be put back instead.
 // Shared memory goes only where a part of it has gone already.
-Errc SharedFiles::accept_files(const std::string &folder, bool *keeps_shared) noexcept {
+Errc SharedFiles::accept_files(const platform::FolderLock::Held &lock, const std::string &folder,
+                               bool *keeps_shared) noexcept {
+  TMH_ASSERT(lock.is_valid());
   bool is_held = false;
   TMH_TRY(FoundFiles::look_for_holder(folder, &is_held));
   if (is_held) return fail(Errc::kDomainInUse, folder);
@@ -401,7 +413,7 @@ Errc SharedFiles::accept_files(const std::string &folder, bool *keeps_shared) no
     return overwrite(file_in(folder, DomainFile::kState), offsetof(DomainState, files),
                      sizeof(storage::FileTable));
   // The mark last: death before that leaves the folder refused.
-  remove_rebuildable_files(folder);
+  remove_rebuildable_files(lock, folder);
   return overwrite(path,
                    offsetof(storage::ControlFile, header) +
                        offsetof(storage::ControlHeaderV1, acknowledged_early),
@@ -432,7 +444,9 @@ void SharedFiles::begin_state() noexcept {
 
 // A participant in another container cannot be looked up by pid: then the kernel tells whether a
 // process holds the table. (Not otherwise: a forked child would be taken for its parent.)
-Errc SharedFiles::look_for_users(bool *is_used) const noexcept {
+Errc SharedFiles::look_for_users(const platform::FolderLock::Held &lock,
+                                 bool *is_used) const noexcept {
+  TMH_ASSERT(lock.is_valid());
   if (state_->pid_namespace == place_.pids && state_->time_namespace == place_.clock) {
     *is_used = anyone_alive();
     return Errc::kOk;
@@ -515,12 +529,15 @@ bool SharedFiles::has_rebuildable_files(const std::string &folder) noexcept {
 }
 
 // The mark first: shared memory that is gone while it stands was taken away.
-void SharedFiles::remove_rebuildable_files() noexcept {
+void SharedFiles::remove_rebuildable_files(const platform::FolderLock::Held &lock) noexcept {
+  TMH_ASSERT(lock.is_valid());
   if (control_ != nullptr) storage::store_open_mark(&control_->header, 0);
-  remove_rebuildable_files(folder_);
+  remove_rebuildable_files(lock, folder_);
 }
 
-void SharedFiles::remove_rebuildable_files(const std::string &folder) noexcept {
+void SharedFiles::remove_rebuildable_files(const platform::FolderLock::Held &lock,
+                                           const std::string &folder) noexcept {
+  TMH_ASSERT(lock.is_valid());
   for (const DomainFile file : kRebuildable) unlink(file_in(folder, file).c_str());
   unlink(storage::latency_path(folder).c_str());
   const char *const home = storage::name_before(SegmentFile::kHome);
@@ -559,15 +576,16 @@ Errc SharedFiles::open_log_state(bool *usable) noexcept {
   return Errc::kOk;
 }
 
-Errc SharedFiles::start_over() noexcept {
+Errc SharedFiles::start_over(const platform::FolderLock::Held &lock) noexcept {
+  TMH_ASSERT(lock.is_valid());
   TMH_ASSERT(control_ != nullptr);
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].meta_file.close();
   segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
   close_rebuildable();
   separate_homes_ = false;
-  remove_rebuildable_files();
+  remove_rebuildable_files(lock);
   bool fresh = false;
-  TMH_TRY(open_state(&fresh));
+  TMH_TRY(open_state(lock, &fresh));
   return open_segments();
 }
 

@@ -1,8 +1,8 @@
 // levels/page/shared_files.h -- opens, creates, grows and removes the files that a domain's
 // processes share; what lies in them is SharedState's.
 // Shape:     every file is mapped once over its largest size; growing happens in place.
-// Sharing:   between processes. open(), add_segment(), attach_slot() and close() run under the
-//            folder lock.
+// Sharing:   between processes; close() beside no other thread of this one. What takes
+//            FolderLock::Held runs under the folder lock.
 // Contexts:  what takes DomainLock::Held, and allocate_blocks(), is async-signal-safe; nothing else
 //            is.
 #pragma once
@@ -39,31 +39,33 @@ class SharedFiles final : public SharedState {
 
   // Opens or creates the domain. `fresh`: no living participant was found, so the caller decides
   // the detection mode. durability: of a domain that is created now (ControlHeaderV1::durability).
-  [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base,
-                          std::uint32_t durability, bool *fresh) noexcept;
+  [[nodiscard]] Errc open(const platform::FolderLock::Held &lock, const std::string &folder,
+                          std::uint64_t address_base, std::uint32_t durability,
+                          bool *fresh) noexcept;
   // Maps tmh.log.state. *usable: it was there already, of this boot (tmh.state says so) and of this
   // version.
   [[nodiscard]] Errc open_log_state(bool *usable) noexcept;
-  void close(bool remove_rebuildable) noexcept;
+  void close() noexcept;
   // Makes everything rebuildable anew. REQUIRES: alone.
-  [[nodiscard]] Errc start_over() noexcept;
-  // By name: what is mapped stays. REQUIRES the folder lock, no other participant in the domain,
-  // and nothing in them that is needed.
-  void remove_rebuildable_files() noexcept;
+  [[nodiscard]] Errc start_over(const platform::FolderLock::Held &lock) noexcept;
+  // By name: what is mapped stays. REQUIRES no other participant in the domain, and nothing in them
+  // that is needed.
+  void remove_rebuildable_files(const platform::FolderLock::Held &lock) noexcept;
   // Has open() found no living participant, and begun a life of the domain?
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
   // Has this object's open() made the domain?
   [[nodiscard]] bool is_new() const noexcept { return is_new_; }
-  // Removes it; a durable domain's log has gone before. REQUIRES the folder lock.
-  void remove_new() noexcept;
+  // Removes it; a durable domain's log has gone before.
+  void remove_new(const platform::FolderLock::Held &lock) noexcept;
 
   // Are the files those of the domain? Before anything is done to them by their names.
   [[nodiscard]] FilesInPlace &in_place() noexcept { return in_place_; }
   [[nodiscard]] const FilesInPlace &in_place() const noexcept { return in_place_; }
   // The user takes a folder as it is, whatever files were removed or replaced since its domain was
   // in use. *keeps_shared: shared memory is whole, and stays. kDomainInUse; kFileReplaced: a file
-  // is missing without which there is no domain. REQUIRES the folder lock.
-  [[nodiscard]] static Errc accept_files(const std::string &folder, bool *keeps_shared) noexcept;
+  // is missing without which there is no domain.
+  [[nodiscard]] static Errc accept_files(const platform::FolderLock::Held &lock,
+                                         const std::string &folder, bool *keeps_shared) noexcept;
   // Is what names this identity of the life of the domain that open() has found? It has made a new
   // one if what is shared was not.
   [[nodiscard]] bool is_of_found_life(const std::uint64_t (&domain_id)[2],
@@ -73,7 +75,8 @@ class SharedFiles final : public SharedState {
   [[nodiscard]] bool had_life() const noexcept { return found_life_ != 0; }
 
   // A free participant record for this process; kTooManyParticipants.
-  [[nodiscard]] Errc attach_slot(const std::string &name, std::uint32_t *slot) noexcept;
+  [[nodiscard]] Errc attach_slot(const platform::FolderLock::Held &lock, const std::string &name,
+                                 std::uint32_t *slot) noexcept;
   // While no view is mapped.
   void use_view_key(platform::DomainKey key) noexcept {
     TMH_ASSERT(view_key_.number() == platform::kNoKey);
@@ -85,16 +88,16 @@ class SharedFiles final : public SharedState {
   // Opens home and metadata of every segment in the control file that is not open here yet.
   [[nodiscard]] Errc open_segments() noexcept;
   // Writes a record and opens it. The file exists and is long enough afterwards.
-  [[nodiscard]] Errc add_segment(std::uint32_t number,
+  [[nodiscard]] Errc add_segment(const platform::FolderLock::Held &lock, std::uint32_t number,
                                  const storage::SegmentRecordV1 &record) noexcept;
   // Durable domains with a level below, which stores to home what is not in the log yet: homes
   // become files of their own, and data files are written by checkpoints only. Called by the first
-  // participant; later ones find it in DomainState::levels. REQUIRES: the folder lock, data files
-  // hold everything committed, nothing is mapped.
-  [[nodiscard]] Errc separate_homes() noexcept;
-  // Separate homes: the log's writer can note every page of a segment of this size. REQUIRES the
-  // folder lock.
-  [[nodiscard]] Errc prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept;
+  // participant; later ones find it in DomainState::levels. REQUIRES: data files hold everything
+  // committed, nothing is mapped.
+  [[nodiscard]] Errc separate_homes(const platform::FolderLock::Held &lock) noexcept;
+  // Separate homes: the log's writer can note every page of a segment of this size.
+  [[nodiscard]] Errc prepare_changes(const platform::FolderLock::Held &lock, std::uint32_t number,
+                                     std::uint64_t size_bytes) const noexcept;
   // Durable domains: syncs a data file. The kernel tells of a failed write once: no checkpoint may
   // rely on a later success (storage::DataSyncs). REQUIRES the folder lock. `file`: file_of() its
   // segment.
@@ -110,8 +113,9 @@ class SharedFiles final : public SharedState {
   void shrink_versions(const DomainLock::Held &held, std::uint32_t capacity) noexcept;
 
  private:
-  [[nodiscard]] Errc open_control(std::uint64_t address_base, std::uint32_t durability) noexcept;
-  [[nodiscard]] Errc open_state(bool *fresh) noexcept;
+  [[nodiscard]] Errc open_control(const platform::FolderLock::Held &lock,
+                                  std::uint64_t address_base, std::uint32_t durability) noexcept;
+  [[nodiscard]] Errc open_state(const platform::FolderLock::Held &lock, bool *fresh) noexcept;
   [[nodiscard]] Errc open_rebuildable() noexcept;
   [[nodiscard]] Errc open_separate(std::uint32_t segment) noexcept;
   [[nodiscard]] Errc bound_state() noexcept;
@@ -119,10 +123,12 @@ class SharedFiles final : public SharedState {
   [[nodiscard]] std::uint32_t data_syncs_begun() const noexcept {
     return log_state_ != nullptr ? log_state_->data_syncs.begun.load(std::memory_order_seq_cst) : 0;
   }
-  // REQUIRES the folder lock, and that this object does not hold the table of participants itself.
-  [[nodiscard]] Errc look_for_users(bool *is_used) const noexcept;
+  // REQUIRES that this object does not hold the table of participants itself.
+  [[nodiscard]] Errc look_for_users(const platform::FolderLock::Held &lock,
+                                    bool *is_used) const noexcept;
   [[nodiscard]] Errc enter_rebuildable(bool is_first) noexcept;
-  static void remove_rebuildable_files(const std::string &folder) noexcept;
+  static void remove_rebuildable_files(const platform::FolderLock::Held &lock,
+                                       const std::string &folder) noexcept;
   void begin_state() noexcept;
   void close_rebuildable() noexcept;
 

@@ -286,7 +286,7 @@ bool Snapshot::no_page_was_committed(const DomainLock::Held &held) noexcept {
   const std::uint64_t from = validated_position();
   // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
   // log entries never do.
-  if (is_eager_ || !are_listed(from, head) || lists_.kept.size() < head - from + 16)
+  if (claims_move_it_ || !are_listed(from, head) || lists_.kept.size() < head - from + 16)
     return kept_pages_are_old();
   PageId page{};
   return !names_page_read(from, head, &page) || invalid_by(page);
@@ -319,7 +319,7 @@ bool Snapshot::no_line_was_committed(const DomainLock::Held &held,
 // to be published. Should its committer die before that, this instance fails for nothing. It cannot
 // pass over the stamp, which may hide an earlier commit to the page.
 bool Snapshot::may_commit_so_far(DomainLock &lock, const std::vector<Write> &writes) noexcept {
-  if (is_eager_ || instance_.is_failed || instance_.is_irrevocable ||
+  if (claims_move_it_ || instance_.is_failed || instance_.is_irrevocable ||
       instance_.has_read_everything || !validates_ahead.load(std::memory_order_relaxed))
     return true;
   if (observe::is_planted(observe::Planted::kPageNoValidation) ||
@@ -393,10 +393,10 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
       instance_.has_read_behind)
     return false;
   if (knows_too_little(held) || !may_see_now(held)) return false;
-  // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
+  // Claims: each touch has moved the snapshot to its present, past commits that the log since begin
   // still tells of. Bringing what they wrote once more would overwrite this instance's stores; and
   // what it has not touched is inaccessible.
-  if (!is_eager_ && state.clock.load(std::memory_order_relaxed) != at_) {
+  if (!claims_move_it_ && state.clock.load(std::memory_order_relaxed) != at_) {
     touches_.collect();
     // Beyond kFollowMax pull() starts again, which an instance that has stored something does not
     // survive.
@@ -429,7 +429,7 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
 // forward never uncovers a home that changed.
 bool Snapshot::move_to_present(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  TMH_ASSERT(is_eager_);
+  TMH_ASSERT(claims_move_it_);
   if (knows_too_little(held) || !may_see_now(held)) return false;
   at_ = memory_.state().clock.load(std::memory_order_relaxed);
   instance_.own.pin.store(at_, std::memory_order_seq_cst);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "levels/page/claim_kind.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
 #include "levels/page/durable_log.h"
@@ -32,7 +33,7 @@ class Snapshot {
   // All outlive it.
   Snapshot(SharedState &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
            Views &views, PageLists &lists, TouchTracker &touches, Instance &instance,
-           Detection detection) noexcept
+           ClaimKind claims) noexcept
       : memory_(memory),
         tracking_(tracking),
         tree_(tree),
@@ -41,12 +42,12 @@ class Snapshot {
         lists_(lists),
         touches_(touches),
         instance_(instance),
-        is_eager_(detection == Detection::kEager) {}
+        claims_move_it_(moves_snapshot(claims)) {}
 
   // Address space.
   [[nodiscard]] Errc reserve() noexcept { return replay_.reserve(); }
   void use_recaller(Recaller *recaller) noexcept {
-    TMH_ASSERT(recaller != nullptr && !is_eager_);
+    TMH_ASSERT(recaller != nullptr && !claims_move_it_);
     recaller_ = recaller;
     has_lower_ = true;
   }
@@ -100,8 +101,8 @@ class Snapshot {
   // Nothing that the instance touched was committed since its snapshot: then it may as well have
   // begun now. False: it stays where it is.
   [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
-  // Eager detection, where nothing that the instance touched can have been committed. False: it may
-  // not see the present.
+  // Of a claim, where nothing that the instance touched can have been committed. False: it may not
+  // see the present.
   [[nodiscard]] bool move_to_present(const DomainLock::Held &held) noexcept;
   // A page lost its guard while it had a version: only the log tells that it must be guarded again.
   void must_follow() noexcept { follow_needed_ = true; }
@@ -176,7 +177,8 @@ class Snapshot {
   PageLists &lists_;
   TouchTracker &touches_;
   Instance &instance_;
-  const bool is_eager_;
+  // See ClaimMeaning::moves_snapshot.
+  const bool claims_move_it_;
   // Asked where the hot paths would otherwise call *recaller_.
   bool has_lower_ = false;
   // The snapshot moves on only to what is durable.

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "levels/page/claim_kind.h"
 #include "levels/page/engine_thread.h"
 #include "platform/assert.h"
 #include "platform/disk.h"
@@ -32,7 +33,7 @@ void TrackingChoice::give_up(std::string reason) noexcept {
 }
 
 Errc TrackingChoice::find(Tracking wanted, Detection detection) noexcept {
-  if (detection == Detection::kEager) {
+  if (registers_touches(claim_kind(detection))) {
     if (wanted != Tracking::kAuto && wanted != Tracking::kSignal)
       return fail(Errc::kBadTracking,
                   std::string(to_string(wanted))

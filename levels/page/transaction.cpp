@@ -45,7 +45,7 @@ Transaction::Transaction(const Parts &parts) noexcept
       stand_ins_(parts.stand_ins),
       touches_(parts.touches),
       snapshot_(parts.snapshot),
-      accesses_(parts.accesses),
+      claimer_(parts.claimer),
       first_touch_(parts.first_touch),
       commit_(parts.commit),
       instance_(parts.instance) {}
@@ -58,8 +58,9 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
   if (memory_.segment_generation() != memory_.segments_opened_at())
     TMH_TRY(memory_.open_segments());
   snapshot_.note_segments();
-  // Eager detection lets no other instance write what this one has read.
-  if (isolation == Isolation::kSnapshot && accesses_.is_on()) isolation = Isolation::kSerializable;
+  // No other instance writes what this one has read.
+  if (isolation == Isolation::kSnapshot && claimer_.registers_touches())
+    isolation = Isolation::kSerializable;
   instance_.begin(is_query, policy, isolation);
   stand_ins_.begin_instance();
   storage::Participant &own = instance_.own;
@@ -156,9 +157,10 @@ Status Transaction::validate() noexcept {
   // What it has read may change; what it has written is compared at its end.
   if (instance_.is_query || (!instance_.is_serializable() && !instance_.was_failed()))
     return Status::kPending;
-  // acquire: pairs with the release in ConsistencyTree::publish()
+  // The clock tells all of a snapshot that has stood still. acquire: pairs with the release in
+  // ConsistencyTree::publish()
   if (memory_.state().clock.load(std::memory_order_acquire) == snapshot_.at() &&
-      !accesses_.is_on() && !instance_.was_failed())
+      !claimer_.moves_snapshot() && !instance_.was_failed())
     return Status::kPending;
   const DomainLock::Held held = lock_.take();
   if (!snapshot_.is_untouched(held) && !instance_.is_failed) {
@@ -365,7 +367,7 @@ void Transaction::finish() noexcept {
   instance_.is_irrevocable = false;
   engine_thread.running = nullptr;
   views_.set_access(platform::KeyAccess::kShut);
-  accesses_.remove_all();
+  claimer_.give_back();
   stand_ins_.remove_all();
   TMH_ASSERT(lists_.standing_in.empty());
   // A guard stands where the page was dropped already.
@@ -399,8 +401,8 @@ Errc Transaction::promote(std::uintptr_t begin, std::uint64_t bytes) noexcept {
   const std::uint64_t size = memory_.segment_size(view->segment).load(std::memory_order_acquire);
   std::uint64_t offset = begin - reinterpret_cast<std::uintptr_t>(view->base);
   if (bytes > size || offset > size - bytes) return Errc::kNotMapped;
-  // Eager detection has no writer beside a reader.
-  if (instance_.is_query || accesses_.is_on()) return Errc::kOk;
+  // Where touches are registered there is no writer beside a reader.
+  if (instance_.is_query || claimer_.registers_touches()) return Errc::kOk;
   for (std::uint64_t left = bytes; left > 0;) {
     const std::uint64_t in_page = offset % kPageBytes;
     const std::uint64_t part = std::min(left, kPageBytes - in_page);

@@ -13,10 +13,10 @@
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
 
+#include "levels/page/claimer.h"
 #include "levels/page/commit.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/eager_accesses.h"
 #include "levels/page/evictor.h"
 #include "levels/page/first_touch.h"
 #include "levels/page/instance.h"
@@ -55,7 +55,7 @@ class Transaction {
     StandIns &stand_ins;
     TouchTracker &touches;
     Snapshot &snapshot;
-    EagerAccesses &accesses;
+    Claimer &claimer;
     FirstTouch &first_touch;
     Commit &commit;
     Instance &instance;
@@ -116,7 +116,7 @@ class Transaction {
   StandIns &stand_ins_;
   TouchTracker &touches_;
   Snapshot &snapshot_;
-  EagerAccesses &accesses_;
+  Claimer &claimer_;
   FirstTouch &first_touch_;
   Commit &commit_;
   Instance &instance_;

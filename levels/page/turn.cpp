@@ -55,11 +55,11 @@ void Turn::wait(std::uint32_t turn) noexcept {
     state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
 }
 
-void Turn::leave() noexcept {
-  std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
-  if (turn == 0 || holder_of(turn) != slot_) return;
-  if (memory_.state().turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
-    platform::futex_wake(memory_.state().turn);
+void Turn::free_of(DomainState &state, std::uint32_t slot) noexcept {
+  std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
+  if (turn == 0 || holder_of(turn) != slot) return;
+  if (state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
+    platform::futex_wake(state.turn);
 }
 
 DomainLock::Held Turn::take_lock() noexcept {

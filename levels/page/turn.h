@@ -31,7 +31,9 @@ class Turn {
   // dead.
   void take_for_good() noexcept;
   // Nothing, when another participant has it.
-  void leave() noexcept;
+  void leave() noexcept { free_of(memory_.state(), slot_); }
+  // The same of any participant: its own, or under the domain lock that of a dead one.
+  static void free_of(DomainState &state, std::uint32_t slot) noexcept;
   // Takes the domain lock when no other participant has the turn, or its holder may be passed.
   DomainLock::Held take_lock() noexcept;
 

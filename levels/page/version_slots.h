@@ -4,7 +4,7 @@
 //            kReservedStamp and its owner; only the owner touches it.
 // Sharing:   the domain lock, but for what concerns reserved slots alone. Death of the owner:
 //            release_of().
-// Contexts:  not in handlers, but for free() and forget_free() of a repair.
+// Contexts:  not in handlers, but for free(), forget_free() and release_of() of estates.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,8 @@ class VersionSlots {
   // memory outlives it.
   VersionSlots(SharedFiles &memory, std::uint32_t self, Role role);
 
+  // Reserved in one go: a few commits' worth, so that the list of free slots is visited seldom.
+  static constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
   // Slots that this participant has reserved: no other touches them, so taking and giving back
   // needs no lock.
   [[nodiscard]] std::size_t reserved() const noexcept { return reserved_.size(); }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "platform/disk.h"
+#include "storage/log/log_files.h"
 #include "storage/log/log_sink.h"
 
 namespace tmh::storage {

@@ -13,12 +13,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <string>
 
 #include <tmh/error.hpp>
 
-#include "storage/log/log_files.h"
+#include "storage/log/log_format.h"
 
 namespace tmh::storage {
 
@@ -39,12 +37,5 @@ class LogSink {
   // The call before failed only for this process: others may write on.
   [[nodiscard]] virtual bool is_own_trouble() const noexcept = 0;
 };
-
-// Throws std::bad_alloc.
-using LogSinkMaker = std::unique_ptr<LogSink> (*)(const std::string &folder,
-                                                  const LogIdentity &log);
-// What this process's writers get from now on; nullptr: log files (log_file_sink.h).
-void set_log_sink_maker(LogSinkMaker maker) noexcept;
-[[nodiscard]] LogSinkMaker log_sink_maker() noexcept;
 
 }  // namespace tmh::storage

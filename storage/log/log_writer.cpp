@@ -12,7 +12,7 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/try.h"
-#include "storage/log/log_file_sink.h"
+#include "storage/log/log_sink_maker.h"
 
 namespace tmh::storage {
 
@@ -128,11 +128,8 @@ Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns,
 
 // The log's files have their size from the first participant on.
 Errc LogWriter::find_place() noexcept try {
-  if (sink_ == nullptr) {
-    const LogIdentity log{{domain_id_[0], domain_id_[1]}, state_->file_bytes};
-    const LogSinkMaker maker = log_sink_maker();
-    sink_ = maker != nullptr ? maker(folder_, log) : std::make_unique<LogFileSink>(folder_, log);
-  }
+  if (sink_ == nullptr)
+    sink_ = make_log_sink(folder_, {{domain_id_[0], domain_id_[1]}, state_->file_bytes});
   const Errc error = sink_->find_place(block_);
   if (error != Errc::kOk) is_own_trouble_ = sink_->is_own_trouble();
   return error;

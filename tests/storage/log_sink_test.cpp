@@ -17,6 +17,7 @@
 #include "platform/failure.h"
 #include "storage/log/log_file_sink.h"
 #include "storage/log/log_format.h"
+#include "storage/log/log_sink_maker.h"
 #include "tests/support/code_of.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/log_follower.h"

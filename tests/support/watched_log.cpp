@@ -10,7 +10,7 @@
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/log/log_file_sink.h"
-#include "storage/log/log_sink.h"
+#include "storage/log/log_sink_maker.h"
 
 namespace tmh::test {
 
