@@ -1,10 +1,10 @@
 // tests/death/kill_log_tail_test.cpp -- the redo log is followed while those that write it die, at
 // each step of the log, of a checkpoint and of a recovery, and anywhere.
 // Invariants: (1) what the follower is given is every durable transaction, in order, whatever dies:
-//             all that was acknowledged as durable when it looks, nothing that is not durable. (2)
-//             after the recovery it goes on in the next generation, without a gap where files are
-//             archived; where they are recycled, gaps are told. (3) a follower that is killed holds
-//             no writer up.
+//             all that was acknowledged as durable when it looks, but while a recoverer is at it;
+//             nothing that is not durable. (2) after the recovery it goes on in the next
+//             generation, without a gap where files are archived; where they are recycled, gaps are
+//             told. (3) a follower that is killed holds no writer up.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -72,6 +72,9 @@ class KillLogTail : public testing::Test {
     if (follower->take_all() == 0) follower->tail().wait(storage::LogBound::kLookNs);
     const storage::DurableBound &bound = follower->tail().bound();
     if (follower->is_behind_gap()) return;
+    // A recoverer has removed shared memory, and has not made it anew: until then the follower
+    // knows what it has seen of it, and the checkpoint.
+    if (bound.source == storage::DurableBound::Source::kCheckpoint) return;
     EXPECT_GE(follower->last(), acknowledged)
         << "at LSN " << follower->tail().position() << " of generation "
         << follower->tail().generation() << ", durable up to LSN " << bound.lsn << " of generation "
