@@ -82,6 +82,13 @@ KNOWN_OF_OTHERS = [
         "write skew: one reads the flag and stores to the payload, the other stores to the flag",
     ),
     (
+        ("pages",),
+        "privatised_node_is_left_alone_by_writers",
+        r"\d+ violations",
+        "write skew, seldom: one reads the pointer and stores to the node, the other stores to the "
+        "pointer",
+    ),
+    (
         PAGES,
         "clone_that_is_missing_goes_irrevocable",
         "7 1",
