@@ -77,6 +77,8 @@ def main():
                 arguments.cxx,
                 "-std=c++20",
                 "-g",
+                # Classes with virtual functions, too, whose own files are compiled without -g.
+                "-fstandalone-debug" if "clang" in arguments.cxx else "-femit-class-debug-always",
                 "-O0",
                 "-I" + arguments.root,
                 "-I" + os.path.join(arguments.root, "include"),
