@@ -243,11 +243,6 @@ void UninheritedFile::reset() noexcept {
 
 // Until the file that it has locked is the one of that name: somebody may have emptied the folder
 // while this process waited.
-const FolderLock::Held &FolderLock::of_own_folder() noexcept {
-  static constexpr Held kOwn{nullptr};
-  return kOwn;
-}
-
 Errc FolderLock::acquire(const std::string &lock_path) noexcept {
   struct stat locked {};
   struct stat named {};

@@ -116,12 +116,12 @@ class FolderLock final : public UninheritedFile {
    public:
     Held(const Held &) = delete;
     Held &operator=(const Held &) = delete;
-    [[nodiscard]] bool is_valid() const noexcept { return lock_ == nullptr || lock_->fd() >= 0; }
+    [[nodiscard]] bool is_valid() const noexcept { return lock_->fd() >= 0; }
 
    private:
     friend class FolderLock;
     explicit constexpr Held(const FolderLock *lock) noexcept : lock_(lock) {}
-    const FolderLock *lock_;  // null: none is needed
+    const FolderLock *lock_;
   };
   // REQUIRES: not acquired before.
   [[nodiscard]] Errc acquire(const std::string &lock_path) noexcept;
@@ -130,8 +130,6 @@ class FolderLock final : public UninheritedFile {
     TMH_ASSERT(held_.is_valid());
     return held_;
   }
-  // Of a folder that no other process can know of.
-  [[nodiscard]] static const Held &of_own_folder() noexcept;
 
  private:
   const Held held_{this};

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -298,9 +299,9 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.point[0] = s.point[1];
   std::memcpy(memory_.log_tails(), memory_.log_tails() + storage::kLogBlockBytes,
               storage::kLogBlockBytes);
-  // Last: a reader that does not join the domain believes the rest then.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  s.magic = storage::kLogStateMagic;
+  // Last: a reader that does not join the domain believes the rest then. A recoverer that is killed
+  // before it leaves no magic number: readers go by the checkpoint, and the next open begins anew.
+  std::atomic_ref(s.magic).store(storage::kLogStateMagic, std::memory_order_release);
   return Errc::kOk;
 }
 

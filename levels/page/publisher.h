@@ -1,6 +1,6 @@
 // levels/page/publisher.h -- publishes content that is complete: takes the domain lock when there
-// is room for it, and makes it a commit with a stamp of its own. Who made the content, and of what,
-// it does not know.
+// is room for it, and makes it a commit with a stamp of its own. It knows neither the content's
+// maker nor what that made it of.
 // Invariant: ConsistencyTree::publish() stores the clock: that is the commit point. Nothing behind
 //            it can fail.
 // Ordering:  see consistency_tree.h for pins and clock.

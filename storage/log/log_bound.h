@@ -8,7 +8,9 @@
 //            is cut meanwhile is no SIGBUS. (2) Two words say how far, each stored by itself; the
 //            smaller one counts: one damaged byte can hold a reader up, never lead it too far.
 //            (3) Nothing is written to shared memory but the count of sleepers, which a writer of
-//            the log looks at before it wakes; the kernel adds to it.
+//            the log looks at before it wakes; the kernel adds to it. A reader that is killed in
+//            its sleep stays counted, as a committer does: each flush then makes a call that wakes
+//            no thread.
 // Ordering:  a pread of `flushes` before and after that of the point it names: as a seqlock.
 // Errors:    kNotADomain, kForeignVersion, kCorrupt of tmh.control or tmh.checkpoint; kIo,
 //            kPermission, kLogMissing (no tmh.checkpoint).

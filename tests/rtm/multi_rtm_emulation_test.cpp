@@ -268,7 +268,7 @@ TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
       while (look < kLooks && looks[look].round.load(std::memory_order_relaxed) < round) {
         ++look;
         // The taker may have to wait for a processor, and no transaction can give up its own.
-        for (int spin = 0; spin < kSpins; ++spin) asm volatile("");
+        for (int spin = 0; spin < kSpins; ++spin) asm("");
       }
       if (look == kLooks) tmh::test::rtm_abort<1>();
       (void)page[64];
