@@ -8,6 +8,7 @@
 #include "observe/planted.h"
 #include "platform/failure.h"
 #include "platform/try.h"
+#include "storage/log/log_items.h"
 
 namespace tmh::storage {
 
