@@ -1,8 +1,8 @@
 // hierarchy/api/handles.cpp -- queries that call what stores.
 #include "hierarchy/api/handles.h"
 
-#include "hierarchy/domain/current.h"
-#include "hierarchy/domain/page_runner.h"
+#include "hierarchy/threads/current.h"
+#include "hierarchy/threads/page_runner.h"
 #include "hierarchy/transaction/raise.h"
 #include "platform/failure.h"
 

@@ -2,9 +2,9 @@
 // sleepers are woken; the end of a DomainImpl.
 #include "hierarchy/domain/domain_impl.h"
 
-#include "hierarchy/domain/end_of_thread.h"
-#include "hierarchy/domain/leave_hardware.h"
 #include "hierarchy/domain/opening.h"
+#include "hierarchy/threads/end_of_thread.h"
+#include "hierarchy/threads/leave_hardware.h"
 #include "platform/failure.h"
 
 namespace tmh::detail {

@@ -18,14 +18,14 @@
 
 #include <tmh/domain.hpp>
 
-#include "hierarchy/domain/durable_domain.h"
 #include "hierarchy/domain/line_domain.h"
 #include "hierarchy/domain/line_mode.h"
-#include "hierarchy/domain/line_users.h"
-#include "hierarchy/domain/page_runners.h"
 #include "hierarchy/domain/segments.h"
 #include "hierarchy/domain/settings.h"
-#include "hierarchy/domain/slow_readers.h"
+#include "hierarchy/durability/durable_domain.h"
+#include "hierarchy/threads/line_users.h"
+#include "hierarchy/threads/page_runners.h"
+#include "hierarchy/watch/slow_readers.h"
 #include "levels/page/engine.h"
 #include "levels/page/shared_files.h"
 #include "platform/process.h"

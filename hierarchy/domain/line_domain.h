@@ -12,12 +12,12 @@
 #include <memory>
 #include <string>
 
-#include "hierarchy/domain/line_log.h"
-#include "hierarchy/domain/line_threads.h"
+#include "hierarchy/durability/line_log.h"
 #include "hierarchy/exchange/directory.h"
 #include "hierarchy/exchange/given_pages.h"
 #include "hierarchy/exchange/hardware_lines.h"
 #include "hierarchy/exchange/page_requests.h"
+#include "hierarchy/threads/line_threads.h"
 
 namespace tmh::detail {
 

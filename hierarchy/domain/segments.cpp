@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/leave_hardware.h"
 #include "hierarchy/domain/segment_records.h"
+#include "hierarchy/threads/leave_hardware.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"

@@ -12,7 +12,7 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/leave_hardware.h"
+#include "hierarchy/threads/leave_hardware.h"
 #include "hierarchy/transaction/leave_level.h"
 #include "hierarchy/transaction/raise.h"
 #include "platform/failure.h"

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "hierarchy/domain/current.h"
+#include "hierarchy/threads/current.h"
 
 namespace tmh::detail {
 

@@ -9,7 +9,7 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/domain/conflict_choice.h"
-#include "hierarchy/domain/kept_moments.h"
+#include "hierarchy/durability/kept_moments.h"
 #include "hierarchy/transaction/back_off.h"
 #include "hierarchy/transaction/leave_level.h"
 #include "hierarchy/transaction/open_instance.h"

@@ -15,7 +15,7 @@
 #include <tmh/domain.hpp>
 
 #include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/page_runners.h"
+#include "hierarchy/threads/page_runners.h"
 #include "levels/page/engine.h"
 #include "storage/latency_table.h"
 

@@ -5,8 +5,8 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/domain/current.h"
-#include "hierarchy/domain/leave_hardware.h"
+#include "hierarchy/threads/current.h"
+#include "hierarchy/threads/leave_hardware.h"
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/instances.h"
 #include "levels/line/software.h"

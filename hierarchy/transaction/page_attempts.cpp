@@ -6,11 +6,11 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/domain/slow_reader_watch.h"
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/hardware_attempts.h"
 #include "hierarchy/transaction/instances.h"
 #include "hierarchy/transaction/raise.h"
+#include "hierarchy/watch/slow_reader_watch.h"
 #include "platform/ticks.h"
 
 namespace tmh::detail {

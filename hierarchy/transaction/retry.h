@@ -16,7 +16,7 @@
 
 #include <tmh/error.hpp>
 
-#include "hierarchy/domain/current.h"
+#include "hierarchy/threads/current.h"
 #include "platform/event_count.h"
 
 namespace tmh::detail {

@@ -1,5 +1,5 @@
 // levels/page/gatherer.h -- what the writer of the redo log asks of the level below: to gather its
-// commits. hierarchy/domain/line_log.h implements it.
+// commits. hierarchy/durability/line_log.h implements it.
 // Shape:     abstract, and here, because level 2 calls it and may not include hierarchy/
 //            (levels/line/releaser.h says more).
 // Sharing:   all but clock() REQUIRE LogState::lock, or to be alone in the domain; the domain lock

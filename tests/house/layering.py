@@ -47,8 +47,15 @@ MAY_INCLUDE = {
     "levels/line/": LOW + ["storage/", "include/tmh/detail/line_access.hpp"],
     "levels/page/": LOW + ["storage/"],
     "hierarchy/exchange/": LEVELS,
-    "hierarchy/domain/": LEVELS + ["hierarchy/exchange/"],
-    "hierarchy/transaction/": LEVELS + ["hierarchy/exchange/", "hierarchy/domain/"],
+    "hierarchy/threads/": LEVELS
+    + ["hierarchy/exchange/", "hierarchy/domain/", "hierarchy/durability/"],
+    "hierarchy/durability/": LEVELS + ["hierarchy/exchange/", "hierarchy/domain/"],
+    "hierarchy/watch/": LEVELS + ["hierarchy/exchange/", "hierarchy/threads/", "hierarchy/domain/"],
+    "hierarchy/domain/": LEVELS + [
+        "hierarchy/exchange/", "hierarchy/threads/", "hierarchy/durability/", "hierarchy/watch/"],
+    "hierarchy/transaction/": LEVELS + [
+        "hierarchy/exchange/", "hierarchy/threads/", "hierarchy/durability/", "hierarchy/watch/",
+        "hierarchy/domain/"],
     "hierarchy/api/": ALL_ROOMS,
     "compat/": ["include/", "hierarchy/"],
     # A library of its own on level 1 alone.
