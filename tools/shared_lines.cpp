@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "hierarchy/exchange/directory.h"
+#include "hierarchy/exchange/exchange.h"
 #include "levels/line/layout.h"
 #include "levels/page/layout.h"
 #include "platform/process.h"

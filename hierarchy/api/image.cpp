@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "hierarchy/transaction/raise.h"
+#include "hierarchy/transaction/transaction.h"
 #include "levels/page/shared_files.h"
 #include "platform/files.h"
 #include "storage/heap/heap.h"

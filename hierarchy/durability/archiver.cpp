@@ -77,7 +77,7 @@ Errc Archiver::archive(const std::string &folder, std::vector<std::string> *move
 // Under the folder lock: no participant names another one before the file of names is there.
 Errc Archiver::archive_moments(const std::string &folder) noexcept {
   platform::FolderLock folder_lock;
-  TMH_TRY(folder_lock.acquire(memory_.folder() + "/tmh.lock"));
+  TMH_TRY(folder_lock.acquire(storage::lock_path(memory_.folder())));
   return copy_moments(memory_, folder);
 }
 
@@ -185,7 +185,8 @@ Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) no
   if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
-  if (error = folder_lock.acquire(memory_.folder() + "/tmh.lock"); error != Errc::kOk) return error;
+  if (error = folder_lock.acquire(storage::lock_path(memory_.folder())); error != Errc::kOk)
+    return error;
   if (error = copy_data_files(folder); error != Errc::kOk) return error;
   if (error = log_.flush_all(); error != Errc::kOk) return error;
   log_.lock();  // no participant writes the last one meanwhile, and strict commits wait

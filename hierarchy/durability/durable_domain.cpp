@@ -11,9 +11,9 @@
 #include <cstring>
 #include <new>
 
-#include "hierarchy/domain/line_domain.h"
 #include "hierarchy/durability/checksum_table.h"
 #include "hierarchy/durability/kept_moments.h"
+#include "hierarchy/durability/line_files.h"
 #include "hierarchy/durability/line_log.h"
 #include "levels/line/line_memory.h"
 #include "observe/steps.h"
@@ -157,7 +157,7 @@ Errc DurableDomain::recover(const platform::FolderLock::Held &lock,
     TMH_TRY(salvage());
   }
   // Level 1's commits are in the log, or in none; its lines are all free in what recovery makes.
-  LineDomain::remove_files(lock, memory_.folder());
+  remove_line_files(lock, memory_.folder());
   TMH_TRY(memory_.start_over(lock));
   storage::RecoveryOptions how;
   how.until_lsn = options.until_lsn;

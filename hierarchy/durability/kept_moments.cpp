@@ -6,7 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "hierarchy/durability/durable_domain.h"
 #include "levels/page/past.h"
 #include "observe/steps.h"
 #include "platform/failure.h"
@@ -44,29 +43,26 @@ std::chrono::system_clock::time_point wall_time(std::uint64_t ns) noexcept {
 }  // namespace
 
 Errc KeptMoments::read(storage::KeptMoments *moments) const noexcept {
-  const page::SharedFiles &memory = domain_.memory();
-  return storage::read_moments(memory.folder(), memory.control().header.domain_id, moments);
+  return storage::read_moments(memory_.folder(), memory_.control().header.domain_id, moments);
 }
 
 Errc KeptMoments::write(const storage::KeptMoments &moments) const noexcept {
-  const page::SharedFiles &memory = domain_.memory();
-  return storage::write_moments(memory.folder(), memory.control().header.domain_id, moments);
+  return storage::write_moments(memory_.folder(), memory_.control().header.domain_id, moments);
 }
 
 Errc KeptMoments::keep_here(std::string_view name, page::PastName *made) {
-  page::Engine &engine = domain_.engine();
-  return fail_for_name(engine.tree().past().keep(engine.lock_domain(), name, made), name);
+  return fail_for_name(engine_.tree().past().keep(engine_.lock_domain(), name, made), name);
 }
 
 Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try {
   page::PastName made{};
-  if (domain_.durable() == nullptr) {
+  if (log_ == nullptr) {
     const Errc error = keep_here(name, &made);
     *clock = made.clock;
     return error;
   }
   platform::FolderLock folder_lock;
-  TMH_TRY(folder_lock.acquire(domain_.lock_path()));
+  TMH_TRY(folder_lock.acquire(storage::lock_path(memory_.folder())));
   storage::KeptMoments moments;
   TMH_TRY(read(&moments));
   if (storage::find_moment(moments, name) != nullptr)
@@ -76,18 +72,17 @@ Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try
   moments.push_back({std::string(name), 0, 0, 0});
   TMH_TRY(keep_here(name, &made));
   step(Step::kMomentNamed);
-  Errc error = domain_.durable()->flush();
+  Errc error = log_->flush_all();
   if (error == Errc::kOk) {
     KeptMoment &kept = moments.back();
     kept.clock = made.clock;
     kept.time_ns = made.wall_ns;
-    kept.lsn = domain_.memory().log_state()->durable_lsn.load(std::memory_order_acquire);
+    kept.lsn = memory_.log_state()->durable_lsn.load(std::memory_order_acquire);
     error = write(moments);
   }
   if (error != Errc::kOk) {
     const std::string why = platform::failure_detail();
-    page::Engine &engine = domain_.engine();
-    (void)engine.tree().past().forget(engine.lock_domain(), name);
+    (void)engine_.tree().past().forget(engine_.lock_domain(), name);
     return fail(error, why);
   }
   step(Step::kMomentStored);
@@ -100,8 +95,8 @@ Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try
 Errc KeptMoments::forget(std::string_view name) noexcept try {
   platform::FolderLock folder_lock;
   bool was_stored = false;
-  if (domain_.durable() != nullptr) {
-    TMH_TRY(folder_lock.acquire(domain_.lock_path()));
+  if (log_ != nullptr) {
+    TMH_TRY(folder_lock.acquire(storage::lock_path(memory_.folder())));
     storage::KeptMoments moments;
     TMH_TRY(read(&moments));
     was_stored =
@@ -111,15 +106,14 @@ Errc KeptMoments::forget(std::string_view name) noexcept try {
       step(Step::kMomentErased);
     }
   }
-  page::Engine &engine = domain_.engine();
-  const Errc error = engine.tree().past().forget(engine.lock_domain(), name);
+  const Errc error = engine_.tree().past().forget(engine_.lock_domain(), name);
   return was_stored ? Errc::kOk : fail_for_name(error, name);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("names of moments");
 }
 
 Errc KeptMoments::complete(PastInfo *info) {
-  if (domain_.durable() == nullptr) return Errc::kOk;
+  if (log_ == nullptr) return Errc::kOk;
   storage::KeptMoments moments;
   TMH_TRY(read(&moments));
   for (const KeptMoment &each : moments) {

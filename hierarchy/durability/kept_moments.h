@@ -15,7 +15,7 @@
 
 #include <tmh/past.hpp>
 
-#include "hierarchy/domain/domain_impl.h"
+#include "levels/page/durable_log.h"
 #include "levels/page/engine.h"
 #include "levels/page/shared_files.h"
 #include "storage/log/log_format.h"
@@ -25,9 +25,10 @@ namespace tmh::detail {
 
 class KeptMoments {
  public:
-  // Of an open domain, durable or not, which outlives it. REQUIRES for keep() and forget() the
-  // mutex of the process's runner.
-  explicit KeptMoments(DomainImpl &domain) noexcept : domain_(domain) {}
+  // Of an open domain; all outlive it. log: null: it is volatile. REQUIRES for keep() and forget()
+  // the mutex of the process's runner.
+  KeptMoments(page::SharedFiles &memory, page::Engine &engine, page::DurableLog *log) noexcept
+      : memory_(memory), engine_(engine), log_(log) {}
 
   // kBadArgument: the name is one already; kTooManyMoments; what tmh.moments is refused for.
   [[nodiscard]] Errc keep(std::string_view name, std::uint64_t *clock) noexcept;
@@ -41,7 +42,9 @@ class KeptMoments {
   [[nodiscard]] Errc read(storage::KeptMoments *moments) const noexcept;
   [[nodiscard]] Errc write(const storage::KeptMoments &moments) const noexcept;
 
-  DomainImpl &domain_;
+  page::SharedFiles &memory_;
+  page::Engine &engine_;
+  page::DurableLog *log_;
 };
 
 // After a recovery: names of what it has undone go; those of the archive come, of two with one name

@@ -31,6 +31,7 @@ class LatencySite;
 
 namespace detail {
 
+// Of a room above: this one compares pointers to them, and follows none.
 class DomainImpl;
 class LineDomain;
 struct LineUser;

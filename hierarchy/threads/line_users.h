@@ -1,6 +1,6 @@
 // hierarchy/threads/line_users.h -- which threads of this process are at level 1 of a domain, so
 // that unmap() and close() can wait for them.
-// Shape:     a word per thread says where it is; a LineUsers per DomainImpl, which outlives level
+// Shape:     a word per thread says where it is; a LineUsers per domain, which outlives level
 //            1's memory. Threads enter and leave at each instance, hence by plain stores; who bars
 //            them pays.
 // Invariant: between enter() and leave() no segment is unmapped and level 1's memory stays. A

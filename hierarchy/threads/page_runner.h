@@ -15,9 +15,12 @@
 
 namespace tmh::detail {
 
+class PageRunners;
 class ThreadView;
 
 struct PageRunner {
+  // Those of its domain.
+  const PageRunners *runners = nullptr;
   std::mutex mutex;
   page::Engine *engine = nullptr;
   page::DurableLog *log = nullptr;  // null: a volatile domain

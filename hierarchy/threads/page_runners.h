@@ -12,27 +12,27 @@
 #include <tmh/options.hpp>
 
 #include "hierarchy/threads/current.h"
+#include "hierarchy/threads/open_state.h"
 #include "hierarchy/threads/page_runner.h"
 #include "hierarchy/threads/thread_views.h"
 
 namespace tmh::detail {
 
-class DomainImpl;
-
 class PageRunners {
  public:
-  explicit PageRunners(DomainImpl &domain) : domain_(domain), views_(domain) {}
+  // open: of the domain; outlives it.
+  explicit PageRunners(const OpenState &open) : views_(*this, open) { process_.runners = this; }
   PageRunners(const PageRunners &) = delete;
   PageRunners &operator=(const PageRunners &) = delete;
 
   // On the process's views.
   [[nodiscard]] PageRunner &process() noexcept { return process_; }
+  [[nodiscard]] const PageRunner &process() const noexcept { return process_; }
   [[nodiscard]] ThreadViews &views() noexcept { return views_; }
 
   // Does this thread run an instance of level 2 of this domain?
   [[nodiscard]] bool runs_here() const noexcept {
-    return current().pages.domain == &domain_ &&
-           current().pages.fork_generation == platform::fork_generation();
+    return current().at_level_2() && current().pages.runner->runners == this;
   }
 
   // A Policy without its page cache, in a register. For atomics of a struct that is aligned to less
@@ -66,7 +66,6 @@ class PageRunners {
   }
 
  private:
-  const DomainImpl &domain_;
   struct alignas(8) CacheWord {
     PageCacheKind kind = PageCache{}.kind;
     std::uint32_t limit = PageCache{}.limit;

@@ -6,7 +6,6 @@
 #include <new>
 #include <string>
 
-#include "hierarchy/domain/domain_impl.h"
 #include "levels/line/software.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
@@ -60,19 +59,21 @@ ThreadView *running_view() noexcept {
   return line_access != nullptr && line_access->is_in_pages ? &view_of(*line_access) : nullptr;
 }
 
-ThreadView::ThreadView(DomainImpl &domain) noexcept : domain_(domain) {
+ThreadView::ThreadView(const PageRunners &runners, const ViewSource &source) noexcept
+    : source_(source) {
   is_in_pages = true;
+  runner_.runners = &runners;
   runner_.view = this;
 }
 
 Errc ThreadView::attach() noexcept {
   TMH_ASSERT(!is_attached_ && engine_ == nullptr);
   platform::FolderLock folder_lock;
-  TMH_TRY(folder_lock.acquire(domain_.lock_path()));
+  TMH_TRY(folder_lock.acquire(storage::lock_path(source_.memory->folder())));
   Errc error = open_files(folder_lock.held());
   if (error == Errc::kOk)
-    error = memory_.attach_slot(folder_lock.held(),
-                                domain_.memory().participant(domain_.slot()).name, &runner_.slot);
+    error = memory_.attach_slot(folder_lock.held(), source_.memory->participant(source_.slot).name,
+                                &runner_.slot);
   if (error == Errc::kOk) {
     observe::step(observe::Step::kAttachSlotTaken);
     try {
@@ -92,43 +93,43 @@ Errc ThreadView::attach() noexcept {
 
 Errc ThreadView::open_files(const platform::FolderLock::Held &lock) noexcept {
   TMH_ASSERT(lock.is_valid());
-  const page::SharedFiles &process = domain_.memory();
+  const page::SharedFiles &process = *source_.memory;
   TMH_TRY(process.in_place().check());
   bool fresh = false;
-  TMH_TRY(memory_.open(lock, domain_.folder(), 0, 0, &fresh));
+  TMH_TRY(memory_.open(lock, process.folder(), 0, 0, &fresh));
   const auto incarnation = [this](const page::SharedFiles &memory) {
-    return memory.participant(domain_.slot()).incarnation.load(std::memory_order_relaxed);
+    return memory.participant(source_.slot).incarnation.load(std::memory_order_relaxed);
   };
   if (fresh || incarnation(memory_) != incarnation(process))
-    return fail(Errc::kCorrupt, domain_.folder() + " is not the folder that this process opened");
+    return fail(Errc::kCorrupt, process.folder() + " is not the folder that this process opened");
   if (!memory_.is_durable()) return Errc::kOk;
   bool usable = false;
   TMH_TRY(memory_.open_log_state(&usable));
-  return usable ? Errc::kOk : fail(Errc::kCorrupt, domain_.folder() + "/tmh.log.state");
+  return usable ? Errc::kOk : fail(Errc::kCorrupt, process.folder() + "/tmh.log.state");
 }
 
 // REQUIRES the slot.
 Errc ThreadView::start_engine() {
   TMH_ASSERT(runner_.slot < storage::kParticipantsMax);
   TMH_ASSERT(engine_ == nullptr);
-  engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, domain_.settings().detection);
+  engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, source_.detection);
   runner_.engine = engine_.get();
   const std::uint64_t incarnation = participant().incarnation.load(std::memory_order_relaxed);
-  if (DurableDomain *durable = domain_.durable(); durable != nullptr) {
-    log_ = std::make_unique<page::DurableLog>(
-        memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation), durable->group());
+  if (memory_.is_durable()) {
+    const platform::LockTag tag = platform::lock_tag(runner_.slot, incarnation);
+    log_ = std::make_unique<page::DurableLog>(memory_, runner_.slot, tag, source_.group_commit);
     runner_.log = log_.get();
-    log_->time_writes(&domain_.latency_of_no_site());
-    if (domain_.lines() != nullptr) log_->use_gatherer(domain_.lines()->log());
-    engine_->use_log(log_.get(), !durable->early_release());
+    log_->time_writes(source_.log_times);
+    if (source_.gatherer != nullptr) log_->use_gatherer(source_.gatherer);
+    engine_->use_log(log_.get(), source_.reads_durable_only);
   }
-  if (LineDomain *lines = domain_.lines(); lines != nullptr) {
-    directory_ = std::make_unique<hierarchy::Directory>(memory_, lines->memory(), runner_.slot);
-    TMH_TRY(directory_->open(domain_.folder()));
+  if (source_.lines != nullptr) {
+    directory_ = std::make_unique<hierarchy::Directory>(memory_, *source_.lines, runner_.slot);
+    TMH_TRY(directory_->open(memory_.folder()));
     engine_->use_recaller(directory_.get());
   }
-  TMH_TRY(engine_->start(domain_.settings().tracking_to_use(), false));
-  return domain_.settings().records_skew ? engine_->record_skew(runner_.slot) : Errc::kOk;
+  TMH_TRY(engine_->start(source_.tracking, false));
+  return source_.records_skew ? engine_->record_skew(runner_.slot) : Errc::kOk;
 }
 
 void ThreadView::detach() noexcept {
@@ -145,12 +146,12 @@ void ThreadView::detach() noexcept {
 
 Errc ThreadView::follow_segments() {
   if (!is_attached_) return fail(Errc::kNotInitialized, "the domain is closed");
-  const std::uint64_t epoch = domain_.segments().epoch();
+  const std::uint64_t epoch = source_.segments->epoch();
   if (epoch == segments_epoch_) return Errc::kOk;
-  const std::vector<MappedSegment> mapped = domain_.segments().mapped();
+  const std::vector<MappedSegment> mapped = source_.segments->all();
   places_.reserve(places_.size() + mapped.size());  // what can throw, first
   platform::FolderLock folder_lock;                 // directory files are made under it
-  TMH_TRY(folder_lock.acquire(domain_.lock_path()));
+  TMH_TRY(folder_lock.acquire(storage::lock_path(source_.memory->folder())));
   TMH_TRY(memory_.open_segments());
   for (const MappedSegment &segment : mapped) {
     if (std::any_of(places_.begin(), places_.end(),
@@ -194,9 +195,8 @@ std::uintptr_t ThreadView::find_place(std::uintptr_t address) {
     home_minus_view = place.own - place.common;
     return address + home_minus_view;
   }
-  const bool may_be_new = domain_.segments().epoch() != segments_epoch_;
-  if (may_be_new && domain_.segments().at(reinterpret_cast<const void *>(address)) != nullptr)
-    need_process_view();
+  const bool may_be_new = source_.segments->epoch() != segments_epoch_;
+  if (may_be_new && source_.segments->holds(address)) need_process_view();
   return address;
 }
 

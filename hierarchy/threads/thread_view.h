@@ -22,17 +22,40 @@
 
 #include <tmh/detail/line_access.hpp>
 
-#include "hierarchy/exchange/directory.h"
+#include "hierarchy/exchange/exchange.h"
+#include "hierarchy/threads/mapped_segments.h"
 #include "hierarchy/threads/page_runner.h"
+#include "levels/line/line_memory.h"
+#include "levels/page/gatherer.h"
 #include "levels/page/shared_files.h"
+#include "storage/latency_table.h"
 
 namespace tmh::detail {
 
-class DomainImpl;
+class PageRunners;
+
+// What the views of a thread have in common with those of its process, which is open. All outlive
+// the views.
+struct ViewSource {
+  page::SharedFiles *memory = nullptr;
+  // Of the process.
+  std::uint32_t slot = 0;
+  const MappedSegments *segments = nullptr;
+  Detection detection{};
+  Tracking tracking{};
+  bool records_skew = false;
+  // Of durable domains.
+  GroupCommit group_commit;
+  bool reads_durable_only = false;
+  storage::LatencySite *log_times = nullptr;
+  page::Gatherer *gatherer = nullptr;
+  // Null: level 2 alone.
+  line::LineMemory *lines = nullptr;
+};
 
 class ThreadView final : public LineAccess {
  public:
-  explicit ThreadView(DomainImpl &domain) noexcept;
+  ThreadView(const PageRunners &runners, const ViewSource &source) noexcept;
   ThreadView(const ThreadView &) = delete;
   ThreadView &operator=(const ThreadView &) = delete;
 
@@ -80,7 +103,7 @@ class ThreadView final : public LineAccess {
   [[nodiscard]] Errc start_engine();
   [[nodiscard]] std::uintptr_t find_place(std::uintptr_t address);
 
-  DomainImpl &domain_;
+  const ViewSource &source_;
   PageRunner runner_;
   // of its own: what a process knows of the files is no other thread's to change
   page::SharedFiles memory_;
@@ -88,7 +111,7 @@ class ThreadView final : public LineAccess {
   std::unique_ptr<hierarchy::Directory> directory_;  // hybrid domains
   std::unique_ptr<page::Engine> engine_;
   std::vector<Place> places_;
-  std::uint64_t segments_epoch_ = 0;  // Segments::epoch() that places_ follows
+  std::uint64_t segments_epoch_ = 0;  // MappedSegments::epoch() that places_ follows
   bool is_attached_ = false;
   bool is_doomed_ = false;
 };

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <new>
 
-#include "hierarchy/domain/domain_impl.h"
 #include "hierarchy/threads/end_of_thread.h"
 #include "hierarchy/threads/living.h"
 #include "platform/process.h"
@@ -48,8 +47,8 @@ std::vector<ViewOf> &entries_here() {
 
 }  // namespace
 
-ThreadViews::ThreadViews(DomainImpl &domain)
-    : domain_(domain), serial_(Living<ThreadViews>::add(this)) {}
+ThreadViews::ThreadViews(const PageRunners &runners, const OpenState &open)
+    : runners_(runners), open_(open), serial_(Living<ThreadViews>::add(this)) {}
 
 ThreadViews::~ThreadViews() { Living<ThreadViews>::remove(serial_); }
 
@@ -89,9 +88,9 @@ ThreadView *ThreadViews::make_and_lock() {
 }
 
 ThreadView *ThreadViews::make() {
-  auto made = std::make_unique<ThreadView>(domain_);
+  auto made = std::make_unique<ThreadView>(runners_, source_);
   const std::scoped_lock making(making_);
-  if (is_closed_ || domain_.usable() != Errc::kOk) return nullptr;
+  if (is_closed_ || open_.usable() != Errc::kOk) return nullptr;
   {
     const std::scoped_lock guard(mutex_);
     // what can throw, first
@@ -107,7 +106,7 @@ ThreadView *ThreadViews::make() {
 //        to the domain's close.
 bool ThreadViews::give_back(ThreadView &view) noexcept {
   platform::FolderLock folder_lock;
-  if (folder_lock.acquire(domain_.lock_path()) != Errc::kOk) return false;
+  if (folder_lock.acquire(storage::lock_path(source_.memory->folder())) != Errc::kOk) return false;
   view.detach();
   return true;
 }

@@ -17,19 +17,22 @@
 #include <mutex>
 #include <vector>
 
+#include "hierarchy/threads/open_state.h"
 #include "hierarchy/threads/thread_view.h"
 
 namespace tmh::detail {
 
-class DomainImpl;
-
 // All of them, of one domain in one process.
 class ThreadViews {
  public:
-  explicit ThreadViews(DomainImpl &domain);
+  // Both are of the domain, and outlive it.
+  ThreadViews(const PageRunners &runners, const OpenState &open);
   ~ThreadViews();
   ThreadViews(const ThreadViews &) = delete;
   ThreadViews &operator=(const ThreadViews &) = delete;
+
+  // Before the domain is open.
+  void use(const ViewSource &source) noexcept { source_ = source; }
 
   // Of the calling thread; null: it has none.
   [[nodiscard]] ThreadView *own() noexcept;
@@ -66,7 +69,9 @@ class ThreadViews {
   [[nodiscard]] bool give_back(ThreadView &view) noexcept;
   void forget(const ThreadView *view) noexcept;
 
-  DomainImpl &domain_;
+  const PageRunners &runners_;
+  const OpenState &open_;
+  ViewSource source_;
   std::mutex making_;  // held while a view is made, or all are stopped
   std::mutex mutex_;
   // Under mutex_. Those who have stopped all, and so nobody adds one or takes one away, look

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "hierarchy/threads/current.h"
+#include "hierarchy/threads/threads.h"
 
 namespace tmh::detail {
 

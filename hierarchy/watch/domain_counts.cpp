@@ -1,24 +1,23 @@
-// hierarchy/watch/domain_counts.cpp -- adding up what participants, log and level 1 count.
+// hierarchy/watch/domain_counts.cpp -- adding up what participants and the log count.
 #include "hierarchy/watch/domain_counts.h"
 
 #include <utility>
 
-#include "hierarchy/domain/domain_impl.h"
+#include "platform/process.h"
 
 namespace tmh::detail {
 
-Counters counters_of(DomainImpl &domain) {
+Counters counters_of(const page::SharedState &memory) {
   Counters out;
-  const page::DomainState &state = domain.memory().state();
-  for (std::uint32_t i = 0; i < domain.memory().participants_high(); ++i) {
-    const storage::Participant &slot = domain.memory().participant(i);
+  const page::DomainState &state = memory.state();
+  for (std::uint32_t i = 0; i < memory.participants_high(); ++i) {
+    const storage::Participant &slot = memory.participant(i);
     storage::add_counts([&slot](storage::Count which) { return slot.count(which); }, &out);
     if (slot.state.load(std::memory_order_relaxed) != 0)
       out.page_cache_pages += slot.shown.page_cache_pages.load(std::memory_order_relaxed);
   }
-  if (domain.lines() != nullptr) domain.lines()->count_in(&out);
   out.participants_reaped = state.reaped;
-  if (const storage::LogState *log = domain.memory().log_state(); log != nullptr) {
+  if (const storage::LogState *log = memory.log_state(); log != nullptr) {
     // pairs with LogWriter::publish()
     const std::uint64_t flushes = log->flushes.load(std::memory_order_acquire);
     const storage::LogTotals &totals = log->totals[flushes & 1];
@@ -31,7 +30,7 @@ Counters counters_of(DomainImpl &domain) {
   }
   out.recalls = state.recalls;  // racy, as every total here
   out.releases = state.releases;
-  out.versions_live = domain.memory().versions_live();
+  out.versions_live = memory.versions_live();
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
   out.past_pages = state.past.count.load(std::memory_order_relaxed);
   out.past_bytes = out.past_pages * (kPageBytes + sizeof(page::VersionHead));
@@ -40,23 +39,24 @@ Counters counters_of(DomainImpl &domain) {
   return out;
 }
 
-std::vector<LatencySeries> latencies_of(DomainImpl &domain) {
+std::vector<LatencySeries> latencies_of(const page::SharedState &memory,
+                                        const storage::LatencyTable &table) {
   std::vector<std::uint64_t> incarnations;
-  for (std::uint32_t i = 0; i < domain.memory().participants_high(); ++i) {
-    const storage::Participant &record = domain.memory().participant(i);
+  for (std::uint32_t i = 0; i < memory.participants_high(); ++i) {
+    const storage::Participant &record = memory.participant(i);
     const bool is_here = record.state.load(std::memory_order_acquire) != 0;
     incarnations.push_back(is_here ? record.incarnation.load(std::memory_order_relaxed) : 0);
   }
-  return domain.latency_table().read(incarnations);
+  return table.read(incarnations);
 }
 
-std::vector<ParticipantInfo> participants_of(const DomainImpl &domain) {
+std::vector<ParticipantInfo> participants_of(const page::SharedState &memory) {
   using storage::Count;
   std::vector<ParticipantInfo> all;
   const std::uint64_t now = platform::coarse_ns();
-  const std::uint64_t clock = domain.memory().state().clock.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < domain.memory().participants_high(); ++i) {
-    const storage::Participant &record = domain.memory().participant(i);
+  const std::uint64_t clock = memory.state().clock.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < memory.participants_high(); ++i) {
+    const storage::Participant &record = memory.participant(i);
     if (record.state.load(std::memory_order_acquire) == 0) continue;
     ParticipantInfo info;
     info.slot = i;
@@ -68,7 +68,7 @@ std::vector<ParticipantInfo> participants_of(const DomainImpl &domain) {
     if (!info.active) info.snapshot = 0;
     const std::uint64_t begin = record.begin_ns.load(std::memory_order_relaxed);
     if (info.active) info.age_us = now > begin ? (now - begin) / 1000 : 0;
-    if (info.active && info.snapshot < clock) info.versions_held = domain.memory().versions_live();
+    if (info.active && info.snapshot < clock) info.versions_held = memory.versions_live();
     info.counters.begins = record.own_count(Count::kBegins);
     info.counters.commits = record.own_count(Count::kCommits);
     info.counters.queries = record.own_count(Count::kQueries);

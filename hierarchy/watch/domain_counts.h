@@ -7,12 +7,15 @@
 
 #include <tmh/domain.hpp>
 
+#include "levels/page/shared_state.h"
+#include "storage/latency_table.h"
+
 namespace tmh::detail {
 
-class DomainImpl;
-
-[[nodiscard]] Counters counters_of(DomainImpl &domain);
-[[nodiscard]] std::vector<ParticipantInfo> participants_of(const DomainImpl &domain);
-[[nodiscard]] std::vector<LatencySeries> latencies_of(DomainImpl &domain);
+// But for what LineDomain::count_in() adds.
+[[nodiscard]] Counters counters_of(const page::SharedState &memory);
+[[nodiscard]] std::vector<ParticipantInfo> participants_of(const page::SharedState &memory);
+[[nodiscard]] std::vector<LatencySeries> latencies_of(const page::SharedState &memory,
+                                                      const storage::LatencyTable &table);
 
 }  // namespace tmh::detail

@@ -7,24 +7,24 @@
 
 #include <memory>
 
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/threads/current.h"
+#include "hierarchy/threads/threads.h"
+#include "hierarchy/watch/slow_readers.h"
 
 namespace tmh::detail {
 
 class SlowReaderWatch {
  public:
-  explicit SlowReaderWatch(DomainImpl &domain)
-      : domain_(domain.slow_readers().is_watched() ? domain.shared_from_this() : nullptr) {}
+  explicit SlowReaderWatch(const SlowReaders &readers)
+      : readers_(readers.is_watched() ? readers.keep() : nullptr) {}
   // Nothing inside an instance.
   void look() const noexcept {
-    if (domain_ != nullptr && current().where() == Where::kOutside) [[unlikely]]
-      domain_->slow_readers().look();
+    if (readers_ != nullptr && current().where() == Where::kOutside) [[unlikely]]
+      readers_->look();
   }
 
  private:
   // Null: nothing is watched.
-  std::shared_ptr<DomainImpl> domain_;
+  std::shared_ptr<SlowReaders> readers_;
 };
 
 }  // namespace tmh::detail

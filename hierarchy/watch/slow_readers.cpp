@@ -8,8 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/exchange/ask_to_abort.h"
+#include "hierarchy/exchange/exchange.h"
 #include "platform/failure.h"
 
 namespace tmh::detail {
@@ -46,7 +45,11 @@ std::vector<std::uint64_t> versions_after(page::Engine &engine, const page::Shar
 }
 }  // namespace
 
-void SlowReaders::use(const DomainOptions &options, const hierarchy::SlowReaderRule &rule) {
+void SlowReaders::use(const page::SharedState &memory, const DomainOptions &options,
+                      const hierarchy::SlowReaderRule &rule,
+                      const std::shared_ptr<SlowReaders> &self) {
+  memory_ = &memory;
+  self_ = self;
   options_ = &options;
   rule_ = rule;
   const bool has_function = options.on_slow_reader != nullptr;
@@ -58,7 +61,7 @@ void SlowReaders::use(const DomainOptions &options, const hierarchy::SlowReaderR
 // Of a record that its owner and its successors may change meanwhile: the instance's number is
 // looked at before and after. A number never comes again.
 bool SlowReaders::read(std::uint32_t slot, std::uint64_t now_ns, Reader *out) const {
-  const storage::Participant &record = domain_.memory().participant(slot);
+  const storage::Participant &record = memory_->participant(slot);
   if (record.state.load(std::memory_order_acquire) != 1) return false;
   out->incarnation = record.incarnation.load(std::memory_order_acquire);
   out->instance = record.instance.load(std::memory_order_acquire);
@@ -96,27 +99,26 @@ void SlowReaders::note_told(const Reader &reader, std::uint64_t now_ns) {
     return;
   }
   told_.push_back({reader.info.slot, reader.instance, now_ns});
-  domain_.memory().participant(domain_.slot()).add_from_any_thread(storage::Count::kSlowReaders, 1);
+  memory_->participant(threads_.runners.process().slot)
+      .add_from_any_thread(storage::Count::kSlowReaders, 1);
 }
 
 // REQUIRES that the domain stays open.
 void SlowReaders::forget_ended() {
   std::erase_if(told_, [this](const Told &one) {
-    return domain_.memory().participant(one.slot).instance.load(std::memory_order_relaxed) !=
-           one.instance;
+    return memory_->participant(one.slot).instance.load(std::memory_order_relaxed) != one.instance;
   });
 }
 
 // REQUIRES that the domain stays open.
 std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
   forget_ended();
-  const std::uint64_t live_bytes = domain_.memory().versions_live() * kVersionBytes;
+  const std::uint64_t live_bytes = memory_->versions_live() * kVersionBytes;
   std::vector<Reader> found;
   if (live_bytes == 0) return found;
   const bool is_much = live_bytes >= options_->slow_reader_bytes;
-  for (std::uint32_t slot = 0; slot < domain_.memory().participants_high(); ++slot) {
-    if (domain_.memory().participant(slot).pin.load(std::memory_order_relaxed) == storage::kNoPin)
-      continue;
+  for (std::uint32_t slot = 0; slot < memory_->participants_high(); ++slot) {
+    if (memory_->participant(slot).pin.load(std::memory_order_relaxed) == storage::kNoPin) continue;
     Reader reader;
     if (!read(slot, now_ns, &reader) || was_told(reader, now_ns)) continue;
     if (reader.age_ns >= slow_after_ns_ || (is_much && reader.age_ns >= look_period_ns_))
@@ -128,8 +130,7 @@ std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
   std::vector<std::uint64_t> snapshots;
   for (const Reader &reader : found) snapshots.push_back(reader.info.snapshot);
   snapshots.erase(std::unique(snapshots.begin(), snapshots.end()), snapshots.end());
-  const std::vector<std::uint64_t> versions =
-      versions_after(domain_.engine(), domain_.memory(), snapshots);
+  const std::vector<std::uint64_t> versions = versions_after(engine(), *memory_, snapshots);
   for (Reader &reader : found) {
     const auto at = std::lower_bound(snapshots.begin(), snapshots.end(), reader.info.snapshot);
     reader.info.versions_held = versions[static_cast<std::size_t>(at - snapshots.begin())];
@@ -146,7 +147,7 @@ std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
 void SlowReaders::look() noexcept {
   if (platform::coarse_ns() < next_look_ns_.load(std::memory_order_relaxed)) return;
   // Before the lock, too: a forked child may have inherited it locked.
-  if (domain_.usable() != Errc::kOk) return;
+  if (threads_.open.usable() != Errc::kOk) return;
   // Also the program's function in this thread.
   if (is_looking_.exchange(true, std::memory_order_acquire)) return;
   // Behind it: another thread may have looked meanwhile.
@@ -159,8 +160,8 @@ void SlowReaders::look_at(std::uint64_t now_ns) noexcept {
   next_look_ns_.store(now_ns + look_period_ns_, std::memory_order_relaxed);
   std::vector<Reader> found;
   try {
-    const auto open = domain_.keep_open();
-    if (domain_.usable() == Errc::kOk) found = find(now_ns);
+    const auto open = threads_.open.keep_open();
+    if (threads_.open.usable() == Errc::kOk) found = find(now_ns);
   } catch (const std::bad_alloc &) {  // the next look may find memory
     found.clear();
   }
@@ -199,7 +200,7 @@ void SlowReaders::report(const Reader &reader) const noexcept {
   const int length = std::snprintf(
       text, sizeof text,
       "tmh: %.200s: slow reader: process %d (%.40s), %s for %.1f s, holds %llu KiB%s\n",
-      domain_.folder().c_str(), reader.info.pid, reader.info.name.c_str(),
+      memory_->folder().c_str(), reader.info.pid, reader.info.name.c_str(),
       reader.info.query ? "a query" : "an update", static_cast<double>(reader.age_ns) / 1e9,
       static_cast<unsigned long long>(reader.held_bytes / 1024), what);
   const auto bytes = std::min(sizeof text - 1, static_cast<std::size_t>(std::max(length, 0)));
@@ -208,19 +209,18 @@ void SlowReaders::report(const Reader &reader) const noexcept {
 
 // The domain may have been closed by the program's function.
 void SlowReaders::ask_to_end(const Reader &reader) noexcept {
-  if (domain_.usable() != Errc::kOk) return;
-  const auto open = domain_.keep_open();
-  if (domain_.usable() != Errc::kOk) return;
-  (void)hierarchy::ask_to_abort(domain_.engine(), reader.info.slot, reader.incarnation,
-                                reader.instance);
+  if (threads_.open.usable() != Errc::kOk) return;
+  const auto open = threads_.open.keep_open();
+  if (threads_.open.usable() != Errc::kOk) return;
+  (void)hierarchy::ask_to_abort(engine(), reader.info.slot, reader.incarnation, reader.instance);
 }
 
 bool SlowReaders::end_process(const Reader &reader) noexcept {
   if (reader.process.pid == ::getpid()) return false;
-  if (domain_.usable() != Errc::kOk) return true;
-  const auto open = domain_.keep_open();
-  if (domain_.usable() != Errc::kOk) return true;
-  const storage::Participant &record = domain_.memory().participant(reader.info.slot);
+  if (threads_.open.usable() != Errc::kOk) return true;
+  const auto open = threads_.open.keep_open();
+  if (threads_.open.usable() != Errc::kOk) return true;
+  const storage::Participant &record = memory_->participant(reader.info.slot);
   const bool still_runs =
       record.incarnation.load(std::memory_order_acquire) == reader.incarnation &&
       record.instance.load(std::memory_order_acquire) == reader.instance;

@@ -14,25 +14,31 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <tmh/domain.hpp>
 
+#include "hierarchy/threads/threads.h"
 #include "hierarchy/watch/slow_reader_rule.h"
+#include "levels/page/shared_state.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
 
-class DomainImpl;
-
 class SlowReaders {
  public:
-  explicit SlowReaders(DomainImpl &domain) noexcept : domain_(domain) {}
+  // Of the domain; outlives it.
+  explicit SlowReaders(const DomainThreads &threads) noexcept : threads_(threads) {}
   SlowReaders(const SlowReaders &) = delete;
   SlowReaders &operator=(const SlowReaders &) = delete;
 
-  // At open. The program's function goes before the variable's rule. options outlives this.
-  void use(const DomainOptions &options, const hierarchy::SlowReaderRule &rule);
+  // Before the domain is open. The program's function goes before the variable's rule. memory and
+  // options outlive this. self: this, which keeps its domain's object.
+  void use(const page::SharedState &memory, const DomainOptions &options,
+           const hierarchy::SlowReaderRule &rule, const std::shared_ptr<SlowReaders> &self);
+  // Keeps the domain's object.
+  [[nodiscard]] std::shared_ptr<SlowReaders> keep() const noexcept { return self_.lock(); }
   [[nodiscard]] bool is_watched() const noexcept { return is_watched_; }
   // At most every slow_reader_ms, or 100 ms. REQUIRES: the caller keeps the domain's object, runs
   // no instance and has no lock.
@@ -63,7 +69,11 @@ class SlowReaders {
   void ask_to_end(const Reader &reader) noexcept;
   [[nodiscard]] bool end_process(const Reader &reader) noexcept;
 
-  DomainImpl &domain_;
+  [[nodiscard]] page::Engine &engine() const noexcept { return *threads_.runners.process().engine; }
+
+  const DomainThreads &threads_;
+  const page::SharedState *memory_ = nullptr;
+  std::weak_ptr<SlowReaders> self_;
   const DomainOptions *options_ = nullptr;
   hierarchy::SlowReaderRule rule_;
   bool is_watched_ = false;

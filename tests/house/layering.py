@@ -10,7 +10,8 @@ included by nobody else; observe/perf/, a library of its own, by tools and tests
 which includes nothing of ours, by tools, benches, tests and two examples. (5) An include of our own
 is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people copy out,
 may name a file beside them instead. (6) include/tmh/trees/ includes itself and the sentence about
-C++20: a tree knows of no transactions.
+C++20: a tree knows of no transactions. (7) Other rooms include a room of DOORS through its door
+alone; its own files and tests may pass that by.
 """
 
 import os
@@ -31,6 +32,12 @@ LOW = [
     "observe/",
 ]
 LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/"]
+BELOW_DOMAIN = [
+    "hierarchy/exchange/",
+    "hierarchy/threads/",
+    "hierarchy/durability/",
+    "hierarchy/watch/",
+]
 ALL_ROOMS = LEVELS + ["hierarchy/"]
 # Room (longest match wins) -> prefixes that it may include, besides itself.
 MAY_INCLUDE = {
@@ -47,15 +54,12 @@ MAY_INCLUDE = {
     "levels/line/": LOW + ["storage/", "include/tmh/detail/line_access.hpp"],
     "levels/page/": LOW + ["storage/"],
     "hierarchy/exchange/": LEVELS,
-    "hierarchy/threads/": LEVELS
-    + ["hierarchy/exchange/", "hierarchy/domain/", "hierarchy/durability/"],
-    "hierarchy/durability/": LEVELS + ["hierarchy/exchange/", "hierarchy/domain/"],
-    "hierarchy/watch/": LEVELS + ["hierarchy/exchange/", "hierarchy/threads/", "hierarchy/domain/"],
-    "hierarchy/domain/": LEVELS + [
-        "hierarchy/exchange/", "hierarchy/threads/", "hierarchy/durability/", "hierarchy/watch/"],
-    "hierarchy/transaction/": LEVELS + [
-        "hierarchy/exchange/", "hierarchy/threads/", "hierarchy/durability/", "hierarchy/watch/",
-        "hierarchy/domain/"],
+    # Where threads run, and what is durable, know nothing of each other.
+    "hierarchy/threads/": LEVELS + ["hierarchy/exchange/"],
+    "hierarchy/durability/": LEVELS + ["hierarchy/exchange/"],
+    "hierarchy/watch/": LEVELS + ["hierarchy/exchange/", "hierarchy/threads/"],
+    "hierarchy/domain/": LEVELS + BELOW_DOMAIN,
+    "hierarchy/transaction/": LEVELS + BELOW_DOMAIN + ["hierarchy/domain/"],
     "hierarchy/api/": ALL_ROOMS,
     "compat/": ["include/", "hierarchy/"],
     # A library of its own on level 1 alone.
@@ -71,6 +75,15 @@ MAY_INCLUDE = {
     "examples/inverted_index/": ["include/", "programs/", "examples/"],
     "examples/itm/": ["include/", "programs/", "examples/"],
     "tests/": ALL_ROOMS + ["programs/", "compat/", "tools/", "bench/", "examples/"],
+}
+# Room -> the one header of it that files of other rooms include.
+DOORS = {
+    "hierarchy/exchange/": "hierarchy/exchange/exchange.h",
+    "hierarchy/threads/": "hierarchy/threads/threads.h",
+    "hierarchy/durability/": "hierarchy/durability/durability.h",
+    "hierarchy/watch/": "hierarchy/watch/watch.h",
+    "hierarchy/domain/": "hierarchy/domain/domain.h",
+    "hierarchy/transaction/": "hierarchy/transaction/transaction.h",
 }
 # Libraries of their own -> rooms that may include them, besides themselves.
 APART = {"rtm_emulator/": [], "observe/perf/": ["tools/", "tests/"]}
@@ -101,6 +114,16 @@ def may_include(folder, target):
     return any(target.startswith(prefix) for prefix in [folder] + MAY_INCLUDE[folder])
 
 
+def passes_by_door(name, target):
+    """The door that file `name` should have included instead of `target`; None: it may."""
+    if name.startswith("tests/"):
+        return None
+    for room, door in DOORS.items():
+        if target.startswith(room) and target != door and not name.startswith(room):
+            return door
+    return None
+
+
 def violations(root):
     found = []
     for name in source_tree.code_files(root):
@@ -111,8 +134,12 @@ def violations(root):
             continue
         for match in INCLUDE.finditer(source_tree.read(root, name)):
             target = target_of(root, name, match.group(1), match.group(2))
-            if target is not None and not may_include(folder, target):
+            if target is None:
+                continue
+            if not may_include(folder, target):
                 found.append(f"{name}: {folder} may not include {target}")
+            elif (door := passes_by_door(name, target)) is not None:
+                found.append(f"{name}: includes {target}, not the door {door}")
     return found
 
 
@@ -133,8 +160,15 @@ def self_test():
         "levels/page/view.h",
         "levels/line/rtm.h",
         "hierarchy/exchange/directory.h",
+        "hierarchy/exchange/exchange.h",
+        "hierarchy/threads/current.h",
+        "hierarchy/threads/threads.h",
+        "hierarchy/durability/durability.h",
+        "hierarchy/watch/watch.h",
+        "hierarchy/domain/domain.h",
         "hierarchy/domain/opening.h",
         "hierarchy/transaction/retry.h",
+        "hierarchy/transaction/transaction.h",
         "hierarchy/api/handles.h",
         "compat/libxac/xac.h",
         "programs/json.h",
@@ -156,9 +190,18 @@ def self_test():
             '#include "levels/page/view.h"\n#include "levels/line/rtm.h"\n#include'
             ' <tmh/domain.hpp>\n#include <vector>\n'
         ),
-        "hierarchy/domain/a.cpp": '#include "hierarchy/exchange/directory.h"\n',
-        "hierarchy/transaction/a.cpp": '#include "hierarchy/domain/opening.h"\n',
-        "hierarchy/api/a.cpp": '#include "hierarchy/transaction/retry.h"\n',
+        "hierarchy/threads/a.cpp": (
+            '#include "hierarchy/exchange/exchange.h"\n#include "hierarchy/threads/current.h"\n'
+        ),
+        "hierarchy/durability/a.cpp": '#include "hierarchy/exchange/exchange.h"\n',
+        "hierarchy/watch/a.cpp": '#include "hierarchy/threads/threads.h"\n',
+        "hierarchy/domain/a.cpp": (
+            '#include "hierarchy/domain/opening.h"\n#include "hierarchy/watch/watch.h"\n#include'
+            ' "hierarchy/durability/durability.h"\n'
+        ),
+        "hierarchy/transaction/a.cpp": '#include "hierarchy/domain/domain.h"\n',
+        "hierarchy/api/a.cpp": '#include "hierarchy/transaction/transaction.h"\n',
+        "tests/b_test.cpp": '#include "hierarchy/threads/current.h"\n',
         "compat/libxac/a.cpp": '#include "hierarchy/api/handles.h"\n',
         "rtm_emulator/a.cpp": (
             '#include <tmh/rtm_emulation.h>\n#include "rtm_emulator/exec.h"\n'
@@ -189,8 +232,19 @@ def self_test():
         "levels/line/b.cpp": '  #  include "levels/page/view.h"\n',
         "levels/page/c.cpp": '#include <hierarchy/exchange/directory.h>\n',
         "levels/page/d.cpp": '#include <tmh/domain.hpp>\n',
-        "hierarchy/exchange/b.cpp": '#include "hierarchy/domain/opening.h"\n',
-        "hierarchy/domain/b.cpp": '#include "hierarchy/transaction/retry.h"\n',
+        "hierarchy/exchange/b.cpp": '#include "hierarchy/threads/threads.h"\n',
+        "hierarchy/threads/b.cpp": '#include "hierarchy/domain/domain.h"\n',
+        "hierarchy/threads/c.cpp": '#include "hierarchy/durability/durability.h"\n',
+        "hierarchy/threads/d.cpp": '#include "hierarchy/exchange/directory.h"\n',
+        "hierarchy/durability/b.cpp": '#include "hierarchy/threads/threads.h"\n',
+        "hierarchy/watch/b.cpp": '#include "hierarchy/domain/domain.h"\n',
+        "hierarchy/watch/c.cpp": '#include "hierarchy/threads/current.h"\n',
+        "hierarchy/domain/b.cpp": '#include "hierarchy/transaction/transaction.h"\n',
+        "hierarchy/domain/c.cpp": '#include <hierarchy/threads/current.h>\n',
+        "hierarchy/transaction/c.cpp": '#include "hierarchy/domain/opening.h"\n',
+        "hierarchy/api/f.cpp": '#include "hierarchy/transaction/retry.h"\n',
+        "tools/b.cpp": '#include "hierarchy/exchange/directory.h"\n',
+        "bench/d.cpp": '#include "hierarchy/threads/current.h"\n',
         "hierarchy/transaction/b.cpp": '#include "hierarchy/api/handles.h"\n',
         "hierarchy/api/b.cpp": '#include "compat/libxac/xac.h"\n',
         "hierarchy/api/c.cpp": '#include "tests/support/seed.h"\n',
