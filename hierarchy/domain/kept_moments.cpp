@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "hierarchy/domain/durable_domain.h"
-#include "levels/page/past.h"
+#include "levels/page/versions/versions.h"
 #include "observe/steps.h"
 #include "platform/failure.h"
 #include "platform/files.h"

@@ -16,8 +16,8 @@
 #include <tmh/past.hpp>
 
 #include "hierarchy/domain/domain_impl.h"
-#include "levels/page/engine.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/page.h"
+#include "levels/page/shared/shared.h"
 #include "storage/log/log_format.h"
 #include "storage/moments_file.h"
 

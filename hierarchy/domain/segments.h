@@ -16,7 +16,7 @@
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
 #include "storage/heap/heap.h"
 
 namespace tmh::detail {

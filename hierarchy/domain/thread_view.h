@@ -24,7 +24,7 @@
 
 #include "hierarchy/domain/page_runner.h"
 #include "hierarchy/exchange/directory.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::detail {
 

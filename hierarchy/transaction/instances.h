@@ -16,7 +16,7 @@
 
 #include "hierarchy/domain/domain_impl.h"
 #include "hierarchy/domain/page_runners.h"
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
 #include "storage/latency_table.h"
 
 namespace tmh::detail {

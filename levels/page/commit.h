@@ -9,22 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "levels/page/claimer.h"
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/durable_log.h"
-#include "levels/page/instance.h"
-#include "levels/page/outcome.h"
 #include "levels/page/page_content.h"
 #include "levels/page/page_sets.h"
-#include "levels/page/publisher.h"
+#include "levels/page/publish/publish.h"
 #include "levels/page/reaper.h"
-#include "levels/page/recaller.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/tracking_choice.h"
-#include "levels/page/turn.h"
-#include "levels/page/views.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 
 namespace tmh::page {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "levels/page/lines.h"
+#include "levels/page/shared/shared.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/try.h"

@@ -4,14 +4,13 @@
 // Source:    thesis, section 3.3, step 3.
 #pragma once
 
-#include "levels/page/consistency_tree.h"
-#include "levels/page/content.h"
-#include "levels/page/domain_lock.h"
 #include "levels/page/page_sets.h"
-#include "levels/page/redo_plan.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/views.h"
+#include "levels/page/publish/publish.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 
 namespace tmh::page {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 
-#include "levels/page/keep_policy.h"
-#include "levels/page/lines.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/views/views.h"
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"

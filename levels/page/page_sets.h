@@ -10,14 +10,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/instance.h"
-#include "levels/page/page_lists.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/tracking_choice.h"
-#include "levels/page/views.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 
 namespace tmh::page {
 

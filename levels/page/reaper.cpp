@@ -1,7 +1,7 @@
 // levels/page/reaper.cpp -- cleaning up after the dead.
 #include "levels/page/reaper.h"
 
-#include "levels/page/turn.h"
+#include "levels/page/publish/publish.h"
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"

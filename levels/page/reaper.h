@@ -9,9 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "levels/page/domain_lock.h"
-#include "levels/page/estate.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::page {
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "levels/page/engine_thread.h"
+#include "levels/page/views/views.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
 #include "observe/steps.h"

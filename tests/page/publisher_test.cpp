@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "levels/page/publisher.h"
+#include "levels/page/publish/publisher.h"
 #include "storage/control.h"
 #include "tests/support/joined.h"
 #include "tests/support/temp_folder.h"
