@@ -164,7 +164,8 @@ def self_test():
         problems.append("sections are misread")
     with tempfile.TemporaryDirectory() as root:
         os.makedirs(os.path.join(root, "levels", "page", "touch"))
-        open(os.path.join(root, "levels", "page", "touch", "replay.h"), "w", encoding="utf-8").close()
+        planted = os.path.join(root, "levels", "page", "touch", "replay.h")
+        open(planted, "w", encoding="utf-8").close()
         if lacking_code(root, "`levels/page/touch/replay` `f()` `levels/page/touch/replay.h`"):
             problems.append("code that is there is missed")
         if len(lacking_code(root, "`levels/page/reply`")) != 1:
