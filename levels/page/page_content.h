@@ -17,15 +17,12 @@ namespace tmh::page {
 class PageContent {
  public:
   // All outlive it.
-  PageContent(SharedFiles &memory, DomainLock &lock, ConsistencyTree &tree, const Views &views,
-              PageSets &sets, const Snapshot &snapshot) noexcept
-      : memory_(memory),
-        lock_(lock),
-        tree_(tree),
+  PageContent(Ours &ours, const Views &views, PageSets &sets, const Snapshot &snapshot) noexcept
+      : ours_(ours),
         views_(views),
         sets_(sets),
         snapshot_(snapshot),
-        plan_(memory),
+        plan_(ours.memory),
         content_{sets.writes(), plan_} {}
 
   // Durable domains: before the first instance.
@@ -41,9 +38,7 @@ class PageContent {
  private:
   void plan_records() noexcept;
 
-  SharedFiles &memory_;
-  DomainLock &lock_;
-  ConsistencyTree &tree_;
+  Ours &ours_;
   const Views &views_;
   PageSets &sets_;
   const Snapshot &snapshot_;

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "levels/page/reaper.h"
+#include "levels/page/shared/reaper.h"
 #include "levels/page/shared/shared_files.h"
 #include "platform/failure.h"
 #include "platform/files.h"

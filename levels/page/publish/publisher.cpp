@@ -11,8 +11,9 @@ std::optional<DomainLock::Held> Publisher::lock_with_room(const Content &content
   TMH_ASSERT(!content.writes.empty());
   *log_end = 0;
   for (;;) {
-    DomainLock::Held held = turn_.take_lock();
-    *error = memory_.commits().make_room(held, ConsistencyTree::entries_of(content.writes.size()));
+    DomainLock::Held held = ours_.turn.take_lock();
+    *error =
+        ours_.memory.commits().make_room(held, ConsistencyTree::entries_of(content.writes.size()));
     if (*error != Errc::kOk) {
       held.release();
       *error = no_room(*error);

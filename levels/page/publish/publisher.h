@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "levels/page/publish/content.h"
-#include "levels/page/publish/turn.h"
 #include "levels/page/redo/redo.h"
 #include "levels/page/shared/shared.h"
 #include "levels/page/versions/versions.h"
@@ -22,17 +21,11 @@ namespace tmh::page {
 
 class Publisher {
  public:
-  // All outlive it. turn and tree: of the participant that has reserved the content's slots.
-  Publisher(SharedFiles &memory, Turn &turn, ConsistencyTree &tree) noexcept
-      : memory_(memory), turn_(turn), tree_(tree) {}
+  // ours outlives it: of the participant that has reserved the content's slots.
+  explicit Publisher(Ours &ours) noexcept : ours_(ours) {}
 
   // Durable domains: before the first publish().
   void use_log(DurableLog *log) noexcept { log_ = log; }
-  void use_recaller(Recaller *recaller) noexcept {
-    TMH_ASSERT(recaller != nullptr);
-    recaller_ = recaller;
-    has_lower_ = true;
-  }
 
   // Takes the domain lock when no other participant has the turn, and there is room for what the
   // content enters into the ring and for its log records. Empty: *error says why. *log_end: for
@@ -45,8 +38,8 @@ class Publisher {
   std::uint64_t publish(const DomainLock::Held &held, const Content &content, storage::Lsn log_end,
                         bool will_wait) noexcept {
     TMH_ASSERT(!will_wait || log_ != nullptr);
-    const std::uint64_t stamp =
-        tree_.publish(held, content.writes, log_end, has_lower_ ? recaller_->clock() : 0);
+    const std::uint64_t stamp = ours_.tree.publish(held, content.writes, log_end,
+                                                   ours_.has_lower ? ours_.recaller->clock() : 0);
     if (will_wait) log_->announce(stamp);
     return stamp;
   }
@@ -56,14 +49,9 @@ class Publisher {
   }
 
  private:
-  SharedFiles &memory_;
-  Turn &turn_;
-  ConsistencyTree &tree_;
+  Ours &ours_;
   // Durable domains only.
   DurableLog *log_ = nullptr;
-  Recaller *recaller_ = &NothingToRecall::here();
-  // Asked where the hot path would otherwise call *recaller_.
-  bool has_lower_ = false;
 };
 
 }  // namespace tmh::page

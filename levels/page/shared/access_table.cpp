@@ -12,7 +12,7 @@ namespace {
 // An opponent older than this is looked up in /proc before an instance fails because of it: the
 // thesis's self-abort and oldest-wins wait for ever for a crashed process (3.3). Younger ones are
 // not, because a look-up costs 20 us.
-constexpr std::uint64_t kSuspectAfterNs = 10'000'000;
+constexpr std::uint64_t kAskAfterNs = 10'000'000;
 }  // namespace
 
 bool AccessTable::is_pending(const AccessEntry &entry) const noexcept {
@@ -25,7 +25,7 @@ bool AccessTable::may_be_dead(std::uint32_t participant) const noexcept {
   const storage::Participant &owner = memory_.participant(participant);
   const std::uint64_t age_ns =
       platform::coarse_ns() - owner.begin_ns.load(std::memory_order_relaxed);
-  return age_ns > kSuspectAfterNs && owner.is_gone();
+  return age_ns > kAskAfterNs && owner.is_gone();
 }
 
 Slot AccessTable::allocate(const DomainLock::Held &held) noexcept {

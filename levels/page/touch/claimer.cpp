@@ -14,17 +14,17 @@ using observe::step;
 void Claimer::claim_all(PageId first, std::uint64_t page_count, bool is_write) noexcept {
   TMH_ASSERT(registers_touches());
   TMH_ASSERT(page_count > 0);
-  TMH_ASSERT(!instance_.is_query && !instance_.is_failed);
+  TMH_ASSERT(!mine_.instance.is_query && !mine_.instance.has_failed());
   for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
-    (void)memory_.reserve_meta(PageId{static_cast<std::uint64_t>(first) + i});
-  const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
+    (void)ours_.memory.reserve_meta(PageId{static_cast<std::uint64_t>(first) + i});
+  const DomainLock::Held held = ours_.lock.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);
-  if (instance_.own.failed_instance.load(std::memory_order_relaxed) == instance_.number) {
-    instance_.fail(AbortCause::kConflictOther);
+  if (mine_.instance.own.failed_instance.load(std::memory_order_relaxed) == mine_.instance.number) {
+    mine_.instance.fail(AbortCause::kConflictOther);
   } else if (moves_snapshot() && !snapshot_.move_to_present(held)) {
-    instance_.fail(AbortCause::kValidation);
+    mine_.instance.fail(AbortCause::kValidation);
   } else {
-    for (std::uint64_t i = 0; i < page_count && !instance_.is_failed; ++i)
+    for (std::uint64_t i = 0; i < page_count && !mine_.instance.has_failed(); ++i)
       claim_one(held, PageId{static_cast<std::uint64_t>(first) + i}, is_write);
   }
   step(Step::kTouchRegistered);
@@ -42,15 +42,15 @@ void Claimer::claim_one(const DomainLock::Held &held, PageId page, bool is_write
 
 void Claimer::enter_or_fail(const DomainLock::Held &held, PageId page, bool is_write) noexcept {
   TMH_ASSERT(held.is_valid());
-  switch (table_.add(held, page, is_write, instance_.policy)) {
+  switch (table_.add(held, page, is_write, mine_.instance.policy)) {
     case Touch::kGranted:
       break;
     case Touch::kSelfFailed:
       observe::probe::conflict(observe::probe::kPages, static_cast<std::uint64_t>(page));
-      instance_.fail(AbortCause::kConflictSelf);
+      mine_.instance.fail(AbortCause::kConflictSelf);
       break;
     case Touch::kNoSpace:
-      instance_.fail(AbortCause::kNoSpace, table_.error());
+      mine_.instance.fail(AbortCause::kNoSpace, table_.error());
       break;
   }
 }

@@ -15,16 +15,16 @@ namespace tmh::page {
 
 class Claimer {
  public:
-  // All outlive it.
-  Claimer(SharedState &memory, std::uint32_t slot, DomainLock &lock, AccessTable &table,
-          Snapshot &snapshot, Instance &instance, ClaimKind kind) noexcept
-      : memory_(memory),
+  // All outlive it. Eager detection: the table of accesses is an estate.
+  Claimer(Ours &ours, Mine &mine, std::uint32_t slot, Snapshot &snapshot, ClaimKind kind) noexcept
+      : ours_(ours),
+        mine_(mine),
         slot_(slot),
-        lock_(lock),
-        table_(table),
+        table_(ours.memory, slot),
         snapshot_(snapshot),
-        instance_(instance),
-        kind_(kind) {}
+        kind_(kind) {
+    ours.reaper.add(table_);
+  }
 
   // See claim_kind.h.
   [[nodiscard]] bool registers_touches() const noexcept { return page::registers_touches(kind_); }
@@ -33,7 +33,7 @@ class Claimer {
   // The instance is about to touch the pages. It may FAIL by that, and others may.
   void claim(PageId first, std::uint64_t page_count, bool is_write) noexcept {
     // A FAILED instance goes on without claims: no instance fails because of it.
-    if (registers_touches() && !instance_.is_query && !instance_.is_failed)
+    if (registers_touches() && !mine_.instance.is_query && !mine_.instance.has_failed())
       claim_all(first, page_count, is_write);
   }
   // The instance has ended.
@@ -41,8 +41,9 @@ class Claimer {
     if (registers_touches()) table_.remove_all(held, slot_);
   }
   void give_back() noexcept {
-    if (!registers_touches() || instance_.own.accesses.load(std::memory_order_relaxed) == 0) return;
-    table_.remove_all(lock_.take(), slot_);
+    if (!registers_touches() || mine_.instance.own.accesses.load(std::memory_order_relaxed) == 0)
+      return;
+    table_.remove_all(ours_.lock.take(), slot_);
   }
 
  private:
@@ -50,12 +51,11 @@ class Claimer {
   void claim_one(const DomainLock::Held &held, PageId page, bool is_write) noexcept;
   void enter_or_fail(const DomainLock::Held &held, PageId page, bool is_write) noexcept;
 
-  SharedState &memory_;
+  Ours &ours_;
+  Mine &mine_;
   const std::uint32_t slot_;
-  DomainLock &lock_;
-  AccessTable &table_;
+  AccessTable table_;
   Snapshot &snapshot_;
-  Instance &instance_;
   const ClaimKind kind_;
 };
 

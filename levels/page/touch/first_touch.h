@@ -14,7 +14,6 @@
 #include "levels/page/touch/page_opener.h"
 #include "levels/page/touch/run_ahead.h"
 #include "levels/page/touch/stand_ins.h"
-#include "levels/page/touch/touch_tracker.h"
 #include "levels/page/views/views.h"
 #include "platform/fault_handler.h"
 #include "platform/process.h"
@@ -25,17 +24,9 @@ namespace tmh::page {
 class FirstTouch {
  public:
   // All outlive it.
-  FirstTouch(const SharedState &memory, TrackingChoice &tracking, Views &views, StandIns &stand_ins,
-             TouchTracker &touches, PageOpener &opener, RunAhead &ahead,
-             Instance &instance) noexcept
-      : memory_(memory),
-        tracking_(tracking),
-        views_(views),
-        stand_ins_(stand_ins),
-        touches_(touches),
-        opener_(opener),
-        ahead_(ahead),
-        instance_(instance) {}
+  FirstTouch(const Ours &ours, Mine &mine, StandIns &stand_ins, PageOpener &opener,
+             RunAhead &ahead) noexcept
+      : ours_(ours), mine_(mine), stand_ins_(stand_ins), opener_(opener), ahead_(ahead) {}
 
   // Answers the faults of the engine's views.
   [[nodiscard]] Views::Faults faults() noexcept { return {this, on_fault}; }
@@ -59,14 +50,11 @@ class FirstTouch {
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] static bool advice_helps(PageState state, bool is_write) noexcept;
 
-  const SharedState &memory_;
-  TrackingChoice &tracking_;
-  Views &views_;
+  const Ours &ours_;
+  Mine &mine_;
   StandIns &stand_ins_;
-  TouchTracker &touches_;
   PageOpener &opener_;
   RunAhead &ahead_;
-  Instance &instance_;
   std::uint32_t fork_generation_ = platform::fork_generation();
 };
 

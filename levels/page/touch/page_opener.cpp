@@ -18,23 +18,23 @@ void PageOpener::open_guarded(View &view, PageId page) noexcept {
   TMH_ASSERT(view.base != nullptr && storage::segment_number(page) == view.segment);
   if (stand_ins_.put_for_closed(page)) return;
   std::uint32_t twin = 0;
-  const bool was_closed = views_.is_closed(views_.local(page));
+  const bool was_closed = mine_.views.is_closed(mine_.views.local(page));
   const bool versioned = maker_.make(page, &twin);
-  if (views_.has_lower()) {
-    blocks_.open_pages(view, page, 1);
+  if (mine_.views.has_lower()) {
+    mine_.blocks.open_pages(view, page, 1);
     if (was_closed && !versioned) ahead_.follow(view, page);
   } else {
-    views_.unguard(page, 1);
+    mine_.views.unguard(page, 1);
   }
   if (versioned)
     maker_.install(page, twin);
   else
     // home is right: the kernel maps it and lists the fault
-    views_.local(page).state = PageState::kAbsent;
+    mine_.views.local(page).state = PageState::kAbsent;
 }
 
 bool PageOpener::open(View &view, PageId page, bool is_write) noexcept {
-  if (views_.block_pages() > 1) return open_block(view, page);
+  if (mine_.views.block_pages() > 1) return open_block(view, page);
   claimer_.claim(page, 1, is_write);
   return open_page(view, page, is_write);
 }
@@ -42,30 +42,30 @@ bool PageOpener::open(View &view, PageId page, bool is_write) noexcept {
 bool PageOpener::open_page(View &view, PageId page, bool is_write) noexcept {
   TMH_ASSERT(view.base != nullptr && storage::segment_number(page) == view.segment);
   if (stand_ins_.put_for_closed(page)) return true;
-  LocalPage &l = views_.local(page);
-  std::byte *at = views_.address_of(page);
+  LocalPage &l = mine_.views.local(page);
+  std::byte *at = mine_.views.address_of(page);
   bool refused = false;
   std::uint32_t twin = 0;
   if (l.state == PageState::kAbsent && maker_.may_differ(page) && maker_.make(page, &twin)) {
-    refused = !views_.protect(at, kPageBytes, PROT_READ | PROT_WRITE);
+    refused = !mine_.views.protect(at, kPageBytes, PROT_READ | PROT_WRITE);
     if (!refused) {
       maker_.install(page, twin);
       if (claimer_.registers_touches() && !is_write) {  // the first store must still be seen
-        refused = !views_.protect(at, kPageBytes, PROT_READ);
+        refused = !mine_.views.protect(at, kPageBytes, PROT_READ);
         l.state = PageState::kReadOnly;
       }
     } else {
-      lists_.twins.give_back(twin);
+      mine_.lists.twins.give_back(twin);
     }
   }
   if (l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate)) {
-    if (!views_.protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ))
+    if (!mine_.views.protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ))
       refused = true;
-    if (!refused) touches_.list(page, is_write ? PageState::kPrivate : PageState::kFile);
+    if (!refused) mine_.touches.list(page, is_write ? PageState::kPrivate : PageState::kFile);
   }
   if (!refused) return true;
   // vm.max_map_count is nearer than we thought: larger blocks from here on
-  views_.use_large_blocks();
+  mine_.views.use_large_blocks();
   return open_block(view, page);
 }
 
@@ -73,8 +73,8 @@ bool PageOpener::open_page(View &view, PageId page, bool is_write) noexcept {
 bool PageOpener::open_block(View &view, PageId page) noexcept {
   TMH_ASSERT(view.base != nullptr && storage::segment_number(page) == view.segment);
   const std::uint64_t usable =
-      memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
-  std::uint64_t count_max = views_.block_pages(), first = 0, count = 0;
+      ours_.memory.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  std::uint64_t count_max = mine_.views.block_pages(), first = 0, count = 0;
   bool is_whole = false, is_tail_open = false;
   for (;; count_max *= 16) {
     is_whole = count_max * kPageBytes >= view.bytes;
@@ -83,37 +83,37 @@ bool PageOpener::open_block(View &view, PageId page) noexcept {
     count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
     // Whole views have no borders inside an area, so that opening one needs none.
     const bool is_open =
-        views_.protect(view.base + first * kPageBytes, is_whole ? view.bytes : count * kPageBytes,
-                       PROT_READ | PROT_WRITE);
+        mine_.views.protect(view.base + first * kPageBytes,
+                            is_whole ? view.bytes : count * kPageBytes, PROT_READ | PROT_WRITE);
     is_tail_open = is_open && is_whole && usable * kPageBytes < view.bytes &&
-                   !blocks_.close_tail(view, usable);
+                   !mine_.blocks.close_tail(view, usable);
     if (is_open) break;
     if (!is_whole) continue;
     platform::write_sentence(
         "tmh: the kernel lets no page be opened, for want of areas (vm.max_map_count) or memory "
         "(vm.overcommit_memory) at",
-        reinterpret_cast<std::uintptr_t>(views_.address_of(page)));
+        reinterpret_cast<std::uintptr_t>(mine_.views.address_of(page)));
     return false;
   }
   if (is_tail_open)
     // No touch of what the segment grows by is seen then.
-    instance_.has_read_everything = true;
+    mine_.instance.has_read_everything = true;
   const PageId first_page = page_id(view.segment, PageIndex{first});
-  if (instance_.is_query)
+  if (mine_.instance.is_query)
     stand_ins_.protect(first_page, is_whole ? view.bytes / kPageBytes : count);
   claimer_.claim(first_page, count, true);  // stores inside the block will not be seen one by one
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});
-    LocalPage &l = views_.local(each);
+    LocalPage &l = mine_.views.local(each);
     std::uint32_t twin = 0;
     if (stand_ins_.put_for_closed(each)) continue;
     if (l.state == PageState::kAbsent && maker_.may_differ(each) && maker_.make(each, &twin))
       maker_.install(each, twin);
-    if (l.state == PageState::kReadOnly) touches_.list(each, PageState::kPrivate);
-    if (l.state == PageState::kAbsent) touches_.list(each, PageState::kFile);
+    if (l.state == PageState::kReadOnly) mine_.touches.list(each, PageState::kPrivate);
+    if (l.state == PageState::kAbsent) mine_.touches.list(each, PageState::kFile);
   }
-  lists_.blocks.push(first_page);
-  lists_.blocks.push(PageId{is_tail_open ? view.bytes / kPageBytes : count});
+  mine_.lists.blocks.push(first_page);
+  mine_.lists.blocks.push(PageId{is_tail_open ? view.bytes / kPageBytes : count});
   return true;
 }
 

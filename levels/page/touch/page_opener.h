@@ -9,7 +9,6 @@
 #include "levels/page/touch/page_maker.h"
 #include "levels/page/touch/run_ahead.h"
 #include "levels/page/touch/stand_ins.h"
-#include "levels/page/touch/touch_tracker.h"
 #include "levels/page/views/views.h"
 
 namespace tmh::page {
@@ -17,19 +16,14 @@ namespace tmh::page {
 class PageOpener {
  public:
   // All outlive it.
-  PageOpener(const SharedState &memory, Views &views, OpenBlocks &blocks, PageLists &lists,
-             StandIns &stand_ins, TouchTracker &touches, Claimer &claimer, PageMaker &maker,
-             RunAhead &ahead, Instance &instance) noexcept
-      : memory_(memory),
-        views_(views),
-        blocks_(blocks),
-        lists_(lists),
+  PageOpener(Ours &ours, Mine &mine, StandIns &stand_ins, Claimer &claimer, PageMaker &maker,
+             RunAhead &ahead) noexcept
+      : ours_(ours),
+        mine_(mine),
         stand_ins_(stand_ins),
-        touches_(touches),
         claimer_(claimer),
         maker_(maker),
-        ahead_(ahead),
-        instance_(instance) {}
+        ahead_(ahead) {}
 
   // Silent tracking: a guarded or closed page. When home is right the kernel maps it, and lists the
   // fault.
@@ -42,16 +36,12 @@ class PageOpener {
   [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
 
-  const SharedState &memory_;
-  Views &views_;
-  OpenBlocks &blocks_;
-  PageLists &lists_;
+  const Ours &ours_;
+  Mine &mine_;
   StandIns &stand_ins_;
-  TouchTracker &touches_;
   Claimer &claimer_;
   PageMaker &maker_;
   RunAhead &ahead_;
-  Instance &instance_;
 };
 
 }  // namespace tmh::page

@@ -10,10 +10,10 @@
 namespace tmh::page {
 
 void Replay::gather(const DomainLock::Held &held, PageId page, LineMask lines) noexcept {
-  TMH_ASSERT(views_.local(page).state == PageState::kClean);
+  TMH_ASSERT(mine_.views.local(page).state == PageState::kClean);
   if (count_ == kPagesMax) {
-    tree_.read(held, page, ~0ull, lines, views_.address_of(page));
-    lists_.replayed.push(page);
+    tree_.read(held, page, ~0ull, lines, mine_.views.address_of(page));
+    mine_.lists.replayed.push(page);
     return;
   }
   tree_.read(held, page, ~0ull, lines, gathered_.base() + count_ * kPageBytes);
@@ -22,22 +22,22 @@ void Replay::gather(const DomainLock::Held &held, PageId page, LineMask lines) n
 }
 
 void Replay::count(PageId page) noexcept {
-  LocalPage &l = views_.local(page);
+  LocalPage &l = mine_.views.local(page);
   if (l.state != PageState::kClean) return;
   const std::uint8_t before = l.unchanged_compares;
   l.unchanged_compares = KeepPolicy::replayed(before);
-  if (KeepPolicy::replays(before) + 1 == KeepPolicy::kReplaysMax) lists_.useless.push(page);
+  if (KeepPolicy::replays(before) + 1 == KeepPolicy::kReplaysMax) mine_.lists.useless.push(page);
 }
 
 void Replay::store_and_arm() noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
     // Something behind it in the log has taken the page away.
-    if (views_.local(pages_[i]).state != PageState::kClean) continue;
-    copy_lines(views_.address_of(pages_[i]), gathered_.base() + i * kPageBytes, lines_[i]);
-    lists_.replayed.push(pages_[i]);
+    if (mine_.views.local(pages_[i]).state != PageState::kClean) continue;
+    copy_lines(mine_.views.address_of(pages_[i]), gathered_.base() + i * kPageBytes, lines_[i]);
+    mine_.lists.replayed.push(pages_[i]);
   }
   count_ = 0;
-  PageList &stored = lists_.replayed;
+  PageList &stored = mine_.lists.replayed;
   std::sort(stored.begin(), stored.end());
   const auto number = [&](std::size_t i) { return static_cast<std::uint64_t>(stored[i]); };
   std::uint64_t copies = 0;
@@ -50,12 +50,12 @@ void Replay::store_and_arm() noexcept {
       count(stored[i]);
       ++pages;
     }
-    if (views_.local(first).state == PageState::kClean) views_.arm(first, pages);
+    if (mine_.views.local(first).state == PageState::kClean) mine_.views.arm(first, pages);
     copies += pages;
   }
-  instance_.own.add(storage::Count::kPageCacheReplays, copies);
+  mine_.instance.own.add(storage::Count::kPageCacheReplays, copies);
   stored.clear();
-  touches_.forget_own();
+  mine_.touches.forget_own();
 }
 
 }  // namespace tmh::page

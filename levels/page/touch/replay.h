@@ -15,7 +15,6 @@
 #include <tmh/error.hpp>
 
 #include "levels/page/shared/shared.h"
-#include "levels/page/touch/touch_tracker.h"
 #include "levels/page/versions/versions.h"
 #include "levels/page/views/views.h"
 
@@ -24,9 +23,7 @@ namespace tmh::page {
 class Replay {
  public:
   // All outlive it.
-  Replay(const ConsistencyTree &tree, Views &views, PageLists &lists, TouchTracker &touches,
-         Instance &instance) noexcept
-      : tree_(tree), views_(views), lists_(lists), touches_(touches), instance_(instance) {}
+  Replay(const ConsistencyTree &tree, Mine &mine) noexcept : tree_(tree), mine_(mine) {}
 
   // Address space for the lines.
   [[nodiscard]] Errc reserve() noexcept { return gathered_.reserve(kPagesMax * kPageBytes); }
@@ -35,7 +32,7 @@ class Replay {
   // Before an instance reads them. REQUIRES: what the running instance has touched is collected;
   // the views are open to the engine.
   void finish() noexcept {
-    if (count_ != 0 || !lists_.replayed.empty()) store_and_arm();
+    if (count_ != 0 || !mine_.lists.replayed.empty()) store_and_arm();
   }
 
  private:
@@ -46,10 +43,7 @@ class Replay {
   void count(PageId page) noexcept;
 
   const ConsistencyTree &tree_;
-  Views &views_;
-  PageLists &lists_;
-  TouchTracker &touches_;
-  Instance &instance_;
+  Mine &mine_;
   ReservedArray gathered_;
   std::size_t count_ = 0;
   std::array<PageId, kPagesMax> pages_;

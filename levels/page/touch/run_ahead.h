@@ -18,22 +18,8 @@ namespace tmh::page {
 class RunAhead {
  public:
   // All outlive it.
-  RunAhead(const SharedState &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
-           OpenBlocks &blocks, PageLists &lists, Snapshot &snapshot,
-           const Instance &instance) noexcept
-      : memory_(memory),
-        lock_(lock),
-        tree_(tree),
-        views_(views),
-        blocks_(blocks),
-        lists_(lists),
-        snapshot_(snapshot),
-        instance_(instance) {}
-
-  void use_recaller(Recaller *recaller) noexcept {
-    TMH_ASSERT(recaller != nullptr);
-    recaller_ = recaller;
-  }
+  RunAhead(Ours &ours, Mine &mine, Snapshot &snapshot) noexcept
+      : ours_(ours), mine_(mine), snapshot_(snapshot) {}
 
   // A closed page has been touched first, and taken; home is what the snapshot reads there.
   void follow(View &view, PageId page) noexcept;
@@ -50,15 +36,9 @@ class RunAhead {
   void take(const DomainLock::Held &held, View &view, PageId page) noexcept;
   [[nodiscard]] bool take_one(const DomainLock::Held &held, PageId page) noexcept;
 
-  const SharedState &memory_;
-  DomainLock &lock_;
-  const ConsistencyTree &tree_;
-  Views &views_;
-  OpenBlocks &blocks_;
-  PageLists &lists_;
+  Ours &ours_;
+  Mine &mine_;
   Snapshot &snapshot_;
-  const Instance &instance_;
-  Recaller *recaller_ = &NothingToRecall::here();
   // The first touch of a closed page before.
   PageId last_{0};
   // Behind the pages that were looked at then.

@@ -14,7 +14,6 @@
 #include "levels/page/shared/shared.h"
 #include "levels/page/touch/read_set.h"
 #include "levels/page/touch/replay.h"
-#include "levels/page/touch/touch_tracker.h"
 #include "levels/page/versions/versions.h"
 #include "levels/page/views/views.h"
 #include "observe/planted.h"
@@ -25,26 +24,14 @@ namespace tmh::page {
 class Snapshot {
  public:
   // All outlive it.
-  Snapshot(SharedState &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
-           Views &views, PageLists &lists, TouchTracker &touches, Instance &instance,
-           ClaimKind claims) noexcept
-      : memory_(memory),
-        tracking_(tracking),
-        tree_(tree),
-        views_(views),
-        replay_(tree, views, lists, touches, instance),
-        lists_(lists),
-        touches_(touches),
-        instance_(instance),
+  Snapshot(Ours &ours, Mine &mine, ClaimKind claims) noexcept
+      : ours_(ours),
+        mine_(mine),
+        replay_(ours.tree, mine),
         claims_move_it_(moves_snapshot(claims)) {}
 
   // Address space.
   [[nodiscard]] Errc reserve() noexcept { return replay_.reserve(); }
-  void use_recaller(Recaller *recaller) noexcept {
-    TMH_ASSERT(recaller != nullptr && !claims_move_it_);
-    recaller_ = recaller;
-    has_lower_ = true;
-  }
   // reads_durable_only: without early release.
   void use_log(DurableLog *log, bool reads_durable_only) noexcept {
     TMH_ASSERT(log != nullptr || !reads_durable_only);
@@ -68,7 +55,7 @@ class Snapshot {
 
   // A begin: the segments that there are.
   void note_segments() noexcept {
-    if (memory_.segments_opened_at() != known_generation_) note_new_segments();
+    if (ours_.memory.segments_opened_at() != known_generation_) note_new_segments();
   }
   // Announces the present as the snapshot without the lock, when no foreign commit since the last
   // instance concerns what this process holds. False: pin() does it.
@@ -78,20 +65,28 @@ class Snapshot {
   void pin(const DomainLock::Held &held) noexcept;
   void finish_pin() noexcept { replay_.finish(); }
 
-  // No page of the read set was committed since the snapshot. False: Instance::failed_cause.
-  [[nodiscard]] bool is_untouched(const DomainLock::Held &held) noexcept {
-    return is_alone(held) || (!is_out(held) && no_page_was_committed(held));
+  // Why the instance can only abort: it has failed, or a page of its read set was committed since
+  // the snapshot. kNone: nothing is in its way.
+  [[nodiscard]] AbortCause conflict_of_reads(const DomainLock::Held &held) const noexcept {
+    if (is_alone(held)) return AbortCause::kNone;
+    const AbortCause failed = mine_.instance.why_failed();
+    if (failed != AbortCause::kNone) return failed;
+    return no_page_was_committed(held) ? AbortCause::kNone : AbortCause::kValidation;
   }
-  // Serializable: the same. Snapshot isolation: no line of `writes` was committed since the
-  // snapshot.
-  [[nodiscard]] bool may_commit(const DomainLock::Held &held,
-                                const std::vector<Write> &writes) noexcept {
-    if (instance_.is_serializable()) return is_untouched(held);
-    return is_alone(held) || (!is_out(held) && no_line_was_committed(held, writes));
+  // The same of a commit. Serializable: of what was read. Snapshot isolation: a line of `writes`
+  // was committed since the snapshot.
+  [[nodiscard]] AbortCause conflict(const DomainLock::Held &held,
+                                    const std::vector<Write> &writes) const noexcept {
+    if (mine_.instance.is_serializable()) return conflict_of_reads(held);
+    if (is_alone(held)) return AbortCause::kNone;
+    const AbortCause failed = mine_.instance.why_failed();
+    if (failed != AbortCause::kNone) return failed;
+    return no_line_was_committed(held, writes) ? AbortCause::kNone : AbortCause::kValidation;
   }
-  // The same as far as commits are published, and mostly without the lock: may_commit() then looks
-  // at what has come since. For a commit that has much to do before it has the lock.
-  [[nodiscard]] bool may_commit_so_far(DomainLock &lock, const std::vector<Write> &writes) noexcept;
+  // The same as far as commits are published, and mostly without the lock: conflict() then looks at
+  // what has come since. For a commit that has much to do before it has the lock. False: it can
+  // only abort.
+  [[nodiscard]] bool may_commit_so_far(const std::vector<Write> &writes) noexcept;
   // Nothing that the instance touched was committed since its snapshot: then it may as well have
   // begun now. False: it stays where it is.
   [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
@@ -107,15 +102,15 @@ class Snapshot {
   void stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
                            std::uint64_t versioned_before) noexcept {
     TMH_ASSERT(held.is_valid());
-    const DomainState &state = memory_.state();
+    const DomainState &state = ours_.memory.state();
     // The next begin follows what came in between.
-    if (stamp != at_ + 1 && !instance_.is_serializable() &&
+    if (stamp != at_ + 1 && !mine_.instance.is_serializable() &&
         !observe::is_planted(observe::Planted::kStandsPastOthers))
       return;
     kept_synced_ = stamp;
     const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
                                   state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
-    if (stamp != synced_ + 1 && tracking_.is_silent() && !no_first_version) return;
+    if (stamp != synced_ + 1 && mine_.tracking.is_silent() && !no_first_version) return;
     synced_ = stamp;
     synced_position_ = state.log_head.load(std::memory_order_relaxed);
   }
@@ -129,31 +124,24 @@ class Snapshot {
   [[nodiscard]] bool is_alone(const DomainLock::Held &held) const noexcept {
     TMH_ASSERT(held.is_valid());
     // No other instance has committed since an irrevocable one was untouched.
-    return !instance_.is_failed && (instance_.is_irrevocable ||
-                                    (!instance_.was_failed() &&
-                                     memory_.state().clock.load(std::memory_order_relaxed) == at_));
+    return !mine_.instance.has_failed() &&
+           (mine_.instance.is_irrevocable ||
+            (!mine_.instance.was_failed() &&
+             ours_.memory.state().clock.load(std::memory_order_relaxed) == at_));
   }
-  // It can only abort.
-  [[nodiscard]] bool is_out(const DomainLock::Held &held) noexcept {
-    TMH_ASSERT(held.is_valid());
-    if (instance_.is_failed) return true;
-    if (!instance_.was_failed()) return false;
-    instance_.failed_cause = AbortCause::kConflictOther;
-    return true;
-  }
-  [[nodiscard]] bool no_page_was_committed(const DomainLock::Held &held) noexcept;
+  [[nodiscard]] bool no_page_was_committed(const DomainLock::Held &held) const noexcept;
   [[nodiscard]] bool no_line_was_committed(const DomainLock::Held &held,
-                                           const std::vector<Write> &writes) noexcept;
+                                           const std::vector<Write> &writes) const noexcept;
   // In the commit log: the running instance has been validated against all that lies before it.
   [[nodiscard]] std::uint64_t validated_position() const noexcept {
-    return validated_instance_ == instance_.number ? validated_position_ : synced_position_;
+    return validated_instance_ == mine_.instance.number ? validated_position_ : synced_position_;
   }
   [[nodiscard]] bool is_read(PageId page) const noexcept {
-    if (!views_.is_mapped(page)) return false;
-    const PageState shown = views_.local(page).state;
+    if (!mine_.views.is_mapped(page)) return false;
+    const PageState shown = mine_.views.local(page).state;
     return shown != PageState::kAbsent && shown != PageState::kGuarded;
   }
-  [[nodiscard]] bool kept_pages_are_old() noexcept;
+  [[nodiscard]] bool kept_pages_are_old() const noexcept;
   [[nodiscard]] bool names_page_read(std::uint64_t from, std::uint64_t to,
                                      PageId *page) const noexcept;
   void announce(std::uint64_t clock) noexcept;
@@ -163,24 +151,16 @@ class Snapshot {
   [[nodiscard]] bool knows_too_little(const DomainLock::Held &held) const noexcept;
   [[nodiscard]] bool may_see_now(const DomainLock::Held &held) const noexcept;
 
-  SharedState &memory_;
-  const TrackingChoice &tracking_;
-  const ConsistencyTree &tree_;
-  Views &views_;
+  Ours &ours_;
+  Mine &mine_;
   Replay replay_;
-  PageLists &lists_;
-  TouchTracker &touches_;
-  Instance &instance_;
   // See ClaimMeaning::moves_snapshot.
   const bool claims_move_it_;
-  // Asked where the hot paths would otherwise call *recaller_.
-  bool has_lower_ = false;
   // The snapshot moves on only to what is durable.
   bool reads_durable_only_ = false;
   bool resync_needed_ = true;
   // See must_follow().
   bool follow_needed_ = false;
-  Recaller *recaller_ = &NothingToRecall::here();
   // Durable domains only.
   DurableLog *log_ = nullptr;
   std::uint64_t at_ = 0;

@@ -22,23 +22,9 @@ namespace tmh::page {
 class StandIns {
  public:
   // All outlive it.
-  StandIns(SharedFiles &memory, TrackingChoice &tracking, DomainLock &lock,
-           const ConsistencyTree &tree, Views &views, PageLists &lists, KeepPolicy &keeping,
-           const Snapshot &snapshot, Instance &instance) noexcept
-      : memory_(memory),
-        tracking_(tracking),
-        lock_(lock),
-        tree_(tree),
-        views_(views),
-        lists_(lists),
-        keeping_(keeping),
-        snapshot_(snapshot),
-        instance_(instance) {}
+  StandIns(Ours &ours, Mine &mine, const Snapshot &snapshot) noexcept
+      : ours_(ours), mine_(mine), snapshot_(snapshot) {}
 
-  void use_recaller(Recaller *recaller) noexcept {
-    TMH_ASSERT(recaller != nullptr);
-    recaller_ = recaller;
-  }
   void begin_instance() noexcept {
     hole_ = kNoHole;
     ranges_ = 0;
@@ -59,7 +45,7 @@ class StandIns {
   void protect(PageId first, std::uint64_t count) noexcept;
   // At the end of the instance: the pages are as if never touched.
   void remove_all() noexcept {
-    if (!lists_.standing_in.empty()) [[unlikely]]
+    if (!mine_.lists.standing_in.empty()) [[unlikely]]
       remove_them();
   }
 
@@ -79,16 +65,9 @@ class StandIns {
   void remove_them() noexcept;
   void remove(PageId page) noexcept;
 
-  SharedFiles &memory_;
-  TrackingChoice &tracking_;
-  DomainLock &lock_;
-  const ConsistencyTree &tree_;
-  Views &views_;
-  PageLists &lists_;
-  KeepPolicy &keeping_;
+  Ours &ours_;
+  Mine &mine_;
   const Snapshot &snapshot_;
-  Instance &instance_;
-  Recaller *recaller_ = &NothingToRecall::here();
   // Touched last where there was no block.
   PageId hole_ = kNoHole;
   // Mapped by this instance so far.

@@ -1,5 +1,5 @@
-// levels/page/touch/touch.h -- the first access of an instance to a page: how it becomes known,
-// what the page's content is in the instance's snapshot, and how the page gets it.
+// levels/page/touch/touch.h -- the first access of an instance to a page: how it becomes known, what the
+// page's content is in the instance's snapshot, and how the page gets it.
 // Shape:     the room's door: what other rooms use of it.
 #pragma once
 
@@ -12,4 +12,4 @@
 #include "levels/page/touch/run_ahead.h"
 #include "levels/page/touch/snapshot.h"
 #include "levels/page/touch/stand_ins.h"
-#include "levels/page/touch/touch_tracker.h"
+#include "levels/page/touch/touching.h"

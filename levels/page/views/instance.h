@@ -30,20 +30,21 @@ struct Instance {
     has_read_everything = false;
     has_read_behind = false;
     query_wrote = 0;
-    is_failed = false;
-    failed_cause = AbortCause::kNone;
-    failed_error = Errc::kOk;
+    failed_cause_ = AbortCause::kNone;
+    failed_error_ = Errc::kOk;
   }
-  // It can only abort now. The first reason stays.
+  // It can only abort now. error: kNoSpace's reason, which stays.
   void fail(AbortCause cause, Errc error = Errc::kOk) noexcept {
     TMH_ASSERT(cause != AbortCause::kNone);
-    if (is_failed && failed_cause == AbortCause::kNoSpace) return;
-    is_failed = true;
-    failed_cause = cause;
-    failed_error = error;
+    if (failed_cause_ == AbortCause::kNoSpace) return;
+    failed_cause_ = cause;
+    failed_error_ = error;
     // others ignore its accesses from now on
     own.failed_instance.store(number, std::memory_order_relaxed);
   }
+  // By its own doing: the policy, a conflict that it has found, or lack of space.
+  [[nodiscard]] bool has_failed() const noexcept { return failed_cause_ != AbortCause::kNone; }
+  [[nodiscard]] Errc failed_error() const noexcept { return failed_error_; }
   // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck.
   // acquire: pairs with their release.
   [[nodiscard]] bool was_failed() const noexcept {
@@ -53,7 +54,7 @@ struct Instance {
   // Nothing comes of it for a query, but that its body may ask.
   // relaxed: it stands for itself.
   [[nodiscard]] bool should_end() const noexcept {
-    return is_failed || own.asked_instance.load(std::memory_order_relaxed) == number ||
+    return has_failed() || own.asked_instance.load(std::memory_order_relaxed) == number ||
            was_failed();
   }
 
@@ -67,9 +68,8 @@ struct Instance {
 
   // kNone: it may still commit, as far as is known.
   [[nodiscard]] AbortCause why_failed() const noexcept {
-    if (!is_failed) return was_failed() ? AbortCause::kConflictOther : AbortCause::kNone;
-    // validate() names no cause
-    return failed_cause == AbortCause::kNone ? AbortCause::kValidation : failed_cause;
+    if (has_failed()) return failed_cause_;
+    return was_failed() ? AbortCause::kConflictOther : AbortCause::kNone;
   }
 
   // The engine's slot.
@@ -91,14 +91,13 @@ struct Instance {
   bool has_read_behind = false;
   // First byte stored to by a query.
   std::uintptr_t query_wrote = 0;
-  // By its own doing: the policy, or lack of space.
-  bool is_failed = false;
-  AbortCause failed_cause = AbortCause::kNone;
-  // kNoSpace's reason.
-  Errc failed_error = Errc::kOk;
   // A query of the past: the moment that it reads. Its pin stands at the present.
   static constexpr std::uint64_t kPresent = ~0ull;
   std::uint64_t past = kPresent;
+
+ private:
+  AbortCause failed_cause_ = AbortCause::kNone;
+  Errc failed_error_ = Errc::kOk;
 };
 
 }  // namespace tmh::page

@@ -1,5 +1,5 @@
-// levels/page/touch/touch_tracker.cpp -- collecting and classifying first touches.
-#include "levels/page/touch/touch_tracker.h"
+// levels/page/views/touch_tracker.cpp -- collecting and classifying first touches.
+#include "levels/page/views/touch_tracker.h"
 
 #include <algorithm>
 

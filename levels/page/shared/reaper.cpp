@@ -1,7 +1,7 @@
-// levels/page/reaper.cpp -- cleaning up after the dead.
-#include "levels/page/reaper.h"
+// levels/page/shared/reaper.cpp -- cleaning up after the dead.
+#include "levels/page/shared/reaper.h"
 
-#include "levels/page/publish/publish.h"
+#include "levels/page/shared/turn.h"
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"

@@ -1,4 +1,4 @@
-// levels/page/publish/turn.h -- the domain's turn: its holder commits alone (starvation guard), or
+// levels/page/shared/turn.h -- the domain's turn: its holder commits alone (starvation guard), or
 // becomes irrevocable.
 // Shape:     DomainState::turn: 0 free, else slot + 1 of the holder, with kIrrevocable when the
 //            holder cannot abort.
@@ -10,7 +10,8 @@
 
 #include <cstdint>
 
-#include "levels/page/shared/shared.h"
+#include "levels/page/shared/domain_lock.h"
+#include "levels/page/shared/shared_state.h"
 #include "platform/assert.h"
 
 namespace tmh::page {

@@ -1,4 +1,4 @@
-// levels/page/reaper.h -- cleaning up after participants that have died, and after a holder of the
+// levels/page/shared/reaper.h -- cleaning up after participants that have died, and after a holder of the
 // domain lock that has.
 // Shape:     walks a list of estates (estate.h), which knows what else there is to give back.
 // Invariant: each death is counted once, though the participant that reaps may die: see reap().
@@ -9,7 +9,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "levels/page/shared/shared.h"
+#include "levels/page/shared/domain_lock.h"
+#include "levels/page/shared/estate.h"
+#include "levels/page/shared/shared_files.h"
 
 namespace tmh::page {
 

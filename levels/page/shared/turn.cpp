@@ -1,6 +1,6 @@
-// levels/page/publish/turn.cpp -- waiting for the domain's turn to commit alone, taking and leaving
+// levels/page/shared/turn.cpp -- waiting for the domain's turn to commit alone, taking and leaving
 // it.
-#include "levels/page/publish/turn.h"
+#include "levels/page/shared/turn.h"
 
 #include "platform/futex.h"
 

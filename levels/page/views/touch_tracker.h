@@ -1,4 +1,4 @@
-// levels/page/touch/touch_tracker.h -- which pages the running instance has touched: found in the
+// levels/page/views/touch_tracker.h -- which pages the running instance has touched: found in the
 // thread's fault ring and the page tables, or told by the fault handler.
 // Shape:     fills PageLists: kept, privates. Silent tracking: the ring lists first touches, the
 //            page tables tell stores. Signal tracking: each touch is told, but in blocks that are
@@ -10,7 +10,12 @@
 #include <cstdint>
 
 #include "levels/page/shared/shared.h"
-#include "levels/page/views/views.h"
+#include "levels/page/views/engine_thread.h"
+#include "levels/page/views/instance.h"
+#include "levels/page/views/keep_policy.h"
+#include "levels/page/views/page_lists.h"
+#include "levels/page/views/segment_views.h"
+#include "levels/page/views/tracking_choice.h"
 #include "platform/page_tables.h"
 
 namespace tmh::page {
