@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hierarchy/transaction/transaction.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/shared/shared.h"
 #include "platform/files.h"
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_roots.h"

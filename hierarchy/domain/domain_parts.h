@@ -11,8 +11,8 @@
 #include "hierarchy/domain/line_domain.h"
 #include "hierarchy/domain/settings.h"
 #include "hierarchy/durability/durability.h"
-#include "levels/page/engine.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/page.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::detail {
 

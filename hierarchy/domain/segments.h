@@ -19,7 +19,7 @@
 #include "hierarchy/domain/domain_parts.h"
 #include "hierarchy/domain/line_mode.h"
 #include "hierarchy/threads/threads.h"
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
 
 namespace tmh::detail {
 

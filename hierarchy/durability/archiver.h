@@ -11,8 +11,8 @@
 #include <tmh/error.hpp>
 
 #include "hierarchy/durability/checkpointer.h"
-#include "levels/page/durable_log.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
 #include "storage/checkpoint_file.h"
 
 namespace tmh::detail {

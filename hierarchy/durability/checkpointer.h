@@ -17,10 +17,9 @@
 #include <tmh/domain.hpp>
 
 #include "hierarchy/durability/page_copies.h"
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/durable_log.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/versions/versions.h"
 #include "storage/checkpoint_file.h"
 
 namespace tmh::detail {

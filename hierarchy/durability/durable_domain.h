@@ -21,8 +21,8 @@
 
 #include "hierarchy/durability/archiver.h"
 #include "hierarchy/durability/checkpointer.h"
-#include "levels/page/durable_log.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
 #include "storage/checkpoint_file.h"
 #include "storage/log/recovery.h"
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "levels/page/past.h"
+#include "levels/page/versions/versions.h"
 #include "observe/steps.h"
 #include "platform/failure.h"
 #include "platform/files.h"

@@ -15,9 +15,8 @@
 
 #include <tmh/past.hpp>
 
-#include "levels/page/durable_log.h"
-#include "levels/page/engine.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/page.h"
+#include "levels/page/shared/shared.h"
 #include "storage/log/log_format.h"
 #include "storage/moments_file.h"
 

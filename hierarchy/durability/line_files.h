@@ -8,7 +8,7 @@
 
 #include <tmh/error.hpp>
 
-#include "levels/page/shared_files.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::detail {
 

@@ -14,9 +14,8 @@
 #include "levels/line/log_reserver.h"
 #include "levels/line/redo.h"
 #include "levels/line/releaser.h"
-#include "levels/page/durable_log.h"
-#include "levels/page/gatherer.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::detail {
 

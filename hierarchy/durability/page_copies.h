@@ -20,8 +20,8 @@
 
 #include <tmh/error.hpp>
 
-#include "levels/page/durable_log.h"
-#include "levels/page/shared_state.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
 #include "platform/disk.h"
 #include "platform/try.h"
 

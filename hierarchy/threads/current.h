@@ -16,7 +16,7 @@
 #include <tmh/error.hpp>
 #include <tmh/instance.hpp>
 
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
 #include "observe/latency_sampler.h"
 #include "platform/process.h"
 

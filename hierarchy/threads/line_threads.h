@@ -18,8 +18,8 @@
 #include "levels/line/line_memory.h"
 #include "levels/line/releaser.h"
 #include "levels/line/software.h"
-#include "levels/page/engine.h"
-#include "levels/page/shared_state.h"
+#include "levels/page/page.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::detail {
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
 
 namespace tmh::detail {
 

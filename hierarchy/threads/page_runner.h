@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
-#include "levels/page/durable_log.h"
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
+#include "levels/page/redo/redo.h"
 
 namespace tmh::detail {
 

@@ -26,8 +26,7 @@
 #include "hierarchy/threads/mapped_segments.h"
 #include "hierarchy/threads/page_runner.h"
 #include "levels/line/line_memory.h"
-#include "levels/page/gatherer.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/shared/shared.h"
 #include "storage/latency_table.h"
 
 namespace tmh::detail {

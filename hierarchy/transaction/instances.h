@@ -17,7 +17,7 @@
 #include "hierarchy/domain/domain.h"
 #include "hierarchy/durability/durability.h"
 #include "hierarchy/threads/threads.h"
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
 #include "storage/latency_table.h"
 
 namespace tmh::detail {

@@ -1,5 +1,5 @@
-// hierarchy/transaction/leave_level.cpp -- ending an attempt for what only another level can do, or to wait:
-// the calls of a body.
+// hierarchy/transaction/leave_level.cpp -- ending an attempt for what only another level can do, or
+// to wait: the calls of a body.
 #include "hierarchy/transaction/leave_level.h"
 
 #include <utility>

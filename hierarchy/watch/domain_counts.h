@@ -7,7 +7,7 @@
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/shared_state.h"
+#include "levels/page/shared/shared.h"
 #include "storage/latency_table.h"
 
 namespace tmh::detail {

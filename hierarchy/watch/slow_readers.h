@@ -21,7 +21,7 @@
 
 #include "hierarchy/threads/threads.h"
 #include "hierarchy/watch/slow_reader_rule.h"
-#include "levels/page/shared_state.h"
+#include "levels/page/shared/shared.h"
 #include "platform/process.h"
 
 namespace tmh::detail {

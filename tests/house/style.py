@@ -160,7 +160,7 @@ HUBS = (
     "include/tmh/options.hpp",
     "storage/home.h",
     "include/tmh/domain.hpp",
-    "levels/page/redo_writer.h",
+    "levels/page/redo/redo_writer.h",
 )
 
 

@@ -1,0 +1,71 @@
+// levels/page/views/touch_tracker.h -- which pages the running instance has touched: found in the
+// thread's fault ring and the page tables, or told by the fault handler.
+// Shape:     fills PageLists: kept, privates. Silent tracking: the ring lists first touches, the
+//            page tables tell stores. Signal tracking: each touch is told, but in blocks that are
+//            open altogether.
+// Contexts:  the handler: list(). Everything else: not, but for snapshots that move on at a touch.
+// Source:    thesis, sections 3.1 (figure 3-1) and 3.3.
+#pragma once
+
+#include <cstdint>
+
+#include "levels/page/shared/shared.h"
+#include "levels/page/views/engine_thread.h"
+#include "levels/page/views/instance.h"
+#include "levels/page/views/keep_policy.h"
+#include "levels/page/views/page_lists.h"
+#include "levels/page/views/segment_views.h"
+#include "levels/page/views/tracking_choice.h"
+#include "platform/page_tables.h"
+
+namespace tmh::page {
+
+class TouchTracker {
+ public:
+  // All outlive it.
+  TouchTracker(SharedState &memory, TrackingChoice &tracking, Views &views, PageLists &lists,
+               KeepPolicy &keeping, Instance &instance) noexcept
+      : memory_(memory),
+        tracking_(tracking),
+        views_(views),
+        lists_(lists),
+        keeping_(keeping),
+        instance_(instance) {}
+
+  // The page is in this state from here on: kFile or kPrivate.
+  void list(PageId page, PageState state) noexcept;
+  // Lists every page that the instance has touched so far.
+  void collect() noexcept {
+    if (tracking_.is_silent()) {
+      platform::FaultRing &ring = thread_ring();
+      if (!ring.is_open() || !ring.empty()) collect_ring(ring);
+    } else if (!lists_.blocks.empty()) {
+      collect_blocks();
+    }
+  }
+  // What the engine itself has stored to watched pages, which are watched again, is no touch.
+  // REQUIRES: what the instance has touched is collected, or none runs.
+  void forget_own() noexcept;
+  // Pages that this thread touched between instances: what they show belongs to no snapshot, and
+  // stores to them to no instance.
+  void discard_outside() noexcept;
+  // Kernel tracking: one system call instead of a fault per page. The kernel does not list these
+  // faults, so they are listed here.
+  void populate(PageId first, std::uint64_t page_count, bool is_write) noexcept;
+
+ private:
+  void collect_ring(platform::FaultRing &ring) noexcept;
+  void collect_blocks() noexcept;
+  void classify(PageList &list) noexcept;
+  void scan_views() noexcept;
+  void note(PageId page, platform::PageKind kind) noexcept;
+
+  SharedState &memory_;
+  TrackingChoice &tracking_;
+  Views &views_;
+  PageLists &lists_;
+  KeepPolicy &keeping_;
+  Instance &instance_;
+};
+
+}  // namespace tmh::page
