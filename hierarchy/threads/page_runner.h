@@ -19,8 +19,6 @@ class PageRunners;
 class ThreadView;
 
 struct PageRunner {
-  // Those of its domain.
-  const PageRunners *runners = nullptr;
   std::mutex mutex;
   page::Engine *engine = nullptr;
   page::DurableLog *log = nullptr;  // null: a volatile domain
@@ -32,6 +30,8 @@ struct PageRunner {
   std::uint64_t age = 0;
   std::uint64_t clock_at_abort = 0;
   bool holds_turn = false;
+  // Those of its domain.
+  const PageRunners *runners = nullptr;
 };
 
 }  // namespace tmh::detail
