@@ -1,5 +1,5 @@
-// levels/page/shared/reaper.h -- cleaning up after participants that have died, and after a holder of the
-// domain lock that has.
+// levels/page/shared/reaper.h -- cleaning up after participants that have died, and after a holder
+// of the domain lock that has.
 // Shape:     walks a list of estates (estate.h), which knows what else there is to give back.
 // Invariant: each death is counted once, though the participant that reaps may die: see reap().
 // Sharing:   under the domain lock, by any thread of the process.
