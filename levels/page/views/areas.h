@@ -1,11 +1,11 @@
 // levels/page/views/areas.h -- how many areas of the address space (vm.max_map_count) one engine's
 // protections may have made, and so in how large blocks of pages it opens its views.
-// Shape:     a count that only a reset of the views takes back. It is an estimate.
+// Shape:     a count that only a reset of the views takes back. It is an estimate. The limit is
+//            65,530 areas; an isolated page costs two. 12,288 single pages and 2 x 6,144 blocks use
+//            49,152 of them; blocks of 16 MiB then merge.
 // Sharing:   one per engine; engines of other threads have their share of the areas.
 // Contexts:  async-signal-safe.
-// Source:    thesis, appendix A.1 item 4 (an instance that scatters over many pages goes on in
-//            larger ranges). The limit is 65,530 areas; an isolated page costs two. 12,288 single
-//            pages and 2 x 6,144 blocks use 49,152 of them; blocks of 16 MiB then merge.
+// Source:    thesis, appendix A.1 item 4 (escalation to larger ranges).
 #pragma once
 
 #include <algorithm>
