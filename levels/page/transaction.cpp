@@ -52,7 +52,7 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
   // No other instance writes what this one has read.
   if (isolation == Isolation::kSnapshot && claimer_.registers_touches())
     isolation = Isolation::kSerializable;
-  mine_.instance.begin(is_query, policy, isolation);
+  mine_.instance.begin({.is_query = is_query, .policy = policy, .isolation = isolation});
   stand_ins_.begin_instance();
   storage::Participant &own = mine_.instance.own;
   own.age.store(age, std::memory_order_relaxed);
@@ -261,7 +261,7 @@ inline Outcome Transaction::end_update(Errc found, bool will_wait) noexcept {
   TMH_ASSERT(!mine_.instance.is_query);
   Outcome outcome;
   if (outcome.cause = mine_.instance.why_failed(); outcome.cause != AbortCause::kNone) {
-    if (mine_.instance.failed_error() != Errc::kOk)
+    if (mine_.instance.has_failed() && mine_.instance.failed_error() != Errc::kOk)
       outcome.error = no_room(mine_.instance.failed_error());
   } else if (found != Errc::kOk) {
     outcome.cause = AbortCause::kNoSpace;

@@ -29,7 +29,9 @@ class LogLock {
     Held(const Held &) = delete;
     Held &operator=(const Held &) = delete;
     Held &operator=(Held &&) = delete;
-    ~Held() { release(); }
+    ~Held() {
+      if (state_ != nullptr) release();
+    }
 
     // Gives the lock back early, and wakes those that wait for what was written. This object proves
     // nothing afterwards.

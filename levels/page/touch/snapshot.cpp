@@ -282,6 +282,20 @@ bool Snapshot::names_page_read(std::uint64_t from, std::uint64_t to, PageId *pag
   return false;
 }
 
+AbortCause Snapshot::find_conflict_of_reads(const DomainLock::Held &held) const noexcept {
+  const AbortCause failed = mine_.instance.why_failed();
+  if (failed != AbortCause::kNone) return failed;
+  return no_page_was_committed(held) ? AbortCause::kNone : AbortCause::kValidation;
+}
+
+AbortCause Snapshot::find_conflict(const DomainLock::Held &held,
+                                   const std::vector<Write> &writes) const noexcept {
+  if (mine_.instance.is_serializable()) return find_conflict_of_reads(held);
+  const AbortCause failed = mine_.instance.why_failed();
+  if (failed != AbortCause::kNone) return failed;
+  return no_line_was_committed(held, writes) ? AbortCause::kNone : AbortCause::kValidation;
+}
+
 // Where others have committed since the snapshot.
 bool Snapshot::no_page_was_committed(const DomainLock::Held &held) const noexcept {
   TMH_ASSERT(held.is_valid());

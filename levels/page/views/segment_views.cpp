@@ -80,6 +80,7 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
   view.base = base;
   mapped_.push_back(segment);
   TMH_ASSERT(mapped_.size() <= storage::kSegmentsMax);
+  measure_hull();
   *out = base;
   return Errc::kOk;
 }
@@ -98,10 +99,22 @@ void Views::remove(std::uint32_t segment) noexcept {
   view.pages_memory.release();
   view.open_blocks.release();
   std::erase(mapped_, segment);
+  measure_hull();
 }
 
-const View *Views::find(std::uintptr_t address) noexcept {
-  if (address - last_begin_ < last_bytes_) return last_view_;
+void Views::measure_hull() noexcept {
+  std::uintptr_t low = ~std::uintptr_t{0}, high = 0;
+  for (const std::uint32_t segment : mapped_) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(views_[segment].base);
+    low = std::min(low, begin);
+    high = std::max(high, begin + views_[segment].bytes);
+  }
+  hull_begin_ = low;
+  hull_bytes_ = high > low ? high - low : 0;
+}
+
+const View *Views::find_in_hull(std::uintptr_t address) noexcept {
+  TMH_ASSERT(!mapped_.empty());
   for (const std::uint32_t segment : mapped_) {
     const View &view = views_[segment];
     if (address - reinterpret_cast<std::uintptr_t>(view.base) >= view.bytes) continue;

@@ -44,12 +44,10 @@ class TouchTracker {
   void list(PageId page, PageState state) noexcept;
   // Lists every page that the instance has touched so far.
   void collect() noexcept {
-    if (tracking_.is_silent()) {
-      platform::FaultRing &ring = thread_ring();
-      if (!ring.is_open() || !ring.empty()) collect_ring(ring);
-    } else if (kept_.has_blocks()) {
+    if (tracking_.is_silent())
+      collect_new(thread_ring());
+    else if (kept_.has_blocks())
       collect_blocks();
-    }
   }
   // Under snapshot isolation: the pages that the kernel has copied from home for this instance.
   [[nodiscard]] const PageList &copied() const noexcept { return copied_; }
@@ -72,6 +70,9 @@ class TouchTracker {
   void populate(PageId first, std::uint64_t page_count, bool is_write) noexcept;
 
  private:
+  void collect_new(platform::FaultRing &ring) noexcept {
+    if (!ring.is_open() || !ring.empty()) collect_ring(ring);
+  }
   void collect_ring(platform::FaultRing &ring) noexcept;
   void collect_blocks() noexcept;
   void drop_all_undone() noexcept;
