@@ -80,7 +80,7 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
   view.base = base;
   mapped_.push_back(segment);
   TMH_ASSERT(mapped_.size() <= storage::kSegmentsMax);
-  measure_hull();
+  index_.add(view);
   *out = base;
   return Errc::kOk;
 }
@@ -91,7 +91,7 @@ void Views::remove(std::uint32_t segment) noexcept {
   View &view = views_[segment];
   drop_all();
   lose_all(segment);
-  last_bytes_ = 0;
+  index_.remove(view);
   platform::withdraw_fault_range(reinterpret_cast<std::uintptr_t>(view.base));
   memory_.segment(segment).home.unmap_view(view.base);
   view.base = nullptr;
@@ -99,31 +99,6 @@ void Views::remove(std::uint32_t segment) noexcept {
   view.pages_memory.release();
   view.open_blocks.release();
   std::erase(mapped_, segment);
-  measure_hull();
-}
-
-void Views::measure_hull() noexcept {
-  std::uintptr_t low = ~std::uintptr_t{0}, high = 0;
-  for (const std::uint32_t segment : mapped_) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(views_[segment].base);
-    low = std::min(low, begin);
-    high = std::max(high, begin + views_[segment].bytes);
-  }
-  hull_begin_ = low;
-  hull_bytes_ = high > low ? high - low : 0;
-}
-
-const View *Views::find_in_hull(std::uintptr_t address) noexcept {
-  TMH_ASSERT(!mapped_.empty());
-  for (const std::uint32_t segment : mapped_) {
-    const View &view = views_[segment];
-    if (address - reinterpret_cast<std::uintptr_t>(view.base) >= view.bytes) continue;
-    last_begin_ = reinterpret_cast<std::uintptr_t>(view.base);
-    last_bytes_ = view.bytes;
-    last_view_ = &view;
-    return last_view_;
-  }
-  return nullptr;
 }
 
 Errc Views::remap() noexcept {

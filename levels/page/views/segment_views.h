@@ -20,6 +20,7 @@
 #include "levels/page/views/resident_pages.h"
 #include "levels/page/views/tracking_choice.h"
 #include "levels/page/views/view.h"
+#include "levels/page/views/view_index.h"
 #include "platform/assert.h"
 #include "platform/fault_handler.h"
 #include "platform/protection_keys.h"
@@ -74,11 +75,7 @@ class Views {
     return views_[storage::segment_number(page)].base != nullptr;
   }
   // Null: the address belongs to no view.
-  [[nodiscard]] const View *find(std::uintptr_t address) noexcept {
-    // Most look-ups repeat; the fault ring lists the whole process's.
-    if (address - last_begin_ < last_bytes_) return last_view_;
-    return address - hull_begin_ < hull_bytes_ ? find_in_hull(address) : nullptr;
-  }
+  [[nodiscard]] const View *find(std::uintptr_t address) noexcept { return index_.find(address); }
   [[nodiscard]] LocalPage &local(PageId page) const noexcept {
     TMH_ASSERT(is_mapped(page));
     return views_[storage::segment_number(page)]
@@ -135,8 +132,6 @@ class Views {
   [[nodiscard]] Areas &areas() noexcept { return areas_; }
 
  private:
-  [[nodiscard]] const View *find_in_hull(std::uintptr_t address) noexcept;
-  void measure_hull() noexcept;
   void drop_spans() noexcept;
   void discard(PageId first, std::uint64_t page_count) noexcept;
   void disarm(PageId first, std::uint64_t page_count) noexcept;
@@ -150,13 +145,7 @@ class Views {
   const int key_;
   std::unique_ptr<View[]> views_;
   std::vector<std::uint32_t> mapped_;
-  // From the first view to the last one.
-  std::uintptr_t hull_begin_ = 0;
-  std::uint64_t hull_bytes_ = 0;
-  // The view found last.
-  std::uintptr_t last_begin_ = 0;
-  std::uint64_t last_bytes_ = 0;
-  const View *last_view_ = nullptr;
+  ViewIndex index_{storage::kSegmentsMax};
   Areas areas_;
   bool has_lower_ = false;
   bool any_protected_ = false;
