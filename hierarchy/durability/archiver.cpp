@@ -189,11 +189,13 @@ Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) no
     return error;
   if (error = copy_data_files(folder); error != Errc::kOk) return error;
   if (error = log_.flush_all(); error != Errc::kOk) return error;
-  log_.lock();  // no participant writes the last one meanwhile, and strict commits wait
-  error = copy_log();
-  // the data files may hold all of it: no earlier point in time
-  start.durable_lsn = s.durable_lsn.load(std::memory_order_acquire);
-  log_.unlock();
+  {
+    // No participant writes the last one meanwhile, and strict commits wait.
+    const page::LogLock::Held writing = log_.lock();
+    error = copy_log();
+    // the data files may hold all of it: no earlier point in time
+    start.durable_lsn = s.durable_lsn.load(std::memory_order_acquire);
+  }
   if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;
   if (error = copy_file(memory_.folder() + "/tmh.control", platform::FileRole::kOwn,

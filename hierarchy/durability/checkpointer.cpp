@@ -152,12 +152,13 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   // From here versions go home, also to segments that this process has not mapped.
   TMH_TRY(memory_.open_segments());
   const std::uint64_t home_before = collect_up_to(fence_before, 0) ? fence_before : 0;
-  log_.lock();
-  storage::FlushPoint start = log_.point();
-  // Whatever records before `start` name is noted by now; what follows is the next checkpoint's.
-  const Errc taken = memory_.has_separate_homes() ? log_.changed().take() : Errc::kOk;
-  log_.unlock();
-  if (taken != Errc::kOk) return taken;
+  storage::FlushPoint start;
+  {
+    const page::LogLock::Held writing = log_.lock();
+    start = log_.point();
+    // Whatever records before `start` name is noted by now; what follows is the next checkpoint's.
+    if (memory_.has_separate_homes()) TMH_TRY(log_.changed().take(writing));
+  }
   // the next one, perhaps
   if (memory_.has_separate_homes() && !log_.gatherer()->is_home(start.line)) return Errc::kOk;
   // >= start.clock
@@ -170,12 +171,11 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   if (!complete) {
     // A reader needs what home held before: start at the last point passed in front of the fence
     // before, when that much is home.
-    log_.lock();
+    const page::LogLock::Held writing = log_.lock();
     start = storage::FlushPoint{};
     for (const storage::FlushPoint &point : s.passed) {
       if (point.clock <= home_before && point.lsn > start.lsn) start = point;
     }
-    log_.unlock();
   }
   CheckpointV1 next = file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back

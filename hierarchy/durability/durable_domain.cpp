@@ -350,7 +350,7 @@ Errc DurableDomain::close_clean(const platform::FolderLock::Held &lock,
     // A dead thread's writes to a segment that this process does not know are in the log: the next
     // open brings them home.
     if (!log_->gatherer()->is_home(log_->line_clock())) return Errc::kOk;
-    TMH_TRY(log_->changed().take());
+    TMH_TRY(log_->changed().take(page::LogLock::alone()));
     TMH_TRY(write_changed_pages(memory_, *log_));
   }
   storage::DataSyncs &syncs = state().data_syncs;

@@ -38,7 +38,8 @@ bool LineLog::is_owner_gone(const line::LineContextV1 &context) const noexcept {
          record.state.load(std::memory_order_acquire) == 0 || record.is_gone();
 }
 
-void LineLog::settle(std::uint64_t line) noexcept {
+void LineLog::settle(const page::LogLock::Held &held, std::uint64_t line) noexcept {
+  TMH_ASSERT(held.is_valid());
   for (std::uint32_t i = 0; i < lines_.contexts_high(); ++i) (void)settle_context(i, line);
 }
 
@@ -71,8 +72,9 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
   return true;
 }
 
-Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to,
+Errc LineLog::gather(const page::LogLock::Held &held, std::uint64_t after, std::uint64_t up_to,
                      std::vector<page::GatheredCommit> *commits) noexcept try {
+  TMH_ASSERT(held.is_valid());
   // The caller has the log's lock, but a thread with views of its own has it in a mapping of its
   // own, which ThreadSanitizer takes for another lock. So nothing is kept here; a write of the log
   // costs more than the allocation by far.

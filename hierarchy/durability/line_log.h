@@ -44,10 +44,13 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
 
   // page::Gatherer
   [[nodiscard]] std::uint64_t clock() const noexcept override;
-  void settle(std::uint64_t line) noexcept override;
-  [[nodiscard]] Errc gather(std::uint64_t after, std::uint64_t up_to,
+  void settle(const page::LogLock::Held &held, std::uint64_t line) noexcept override;
+  [[nodiscard]] Errc gather(const page::LogLock::Held &held, std::uint64_t after,
+                            std::uint64_t up_to,
                             std::vector<page::GatheredCommit> *commits) noexcept override;
-  void forget(std::uint64_t line) noexcept override { line::forget_redo(lines_, line); }
+  void forget(const page::LogLock::Held &, std::uint64_t line) noexcept override {
+    line::forget_redo(lines_, line);
+  }
   [[nodiscard]] bool is_home(std::uint64_t line) noexcept override;
   // Commits of one word take one and a half times their ring's bytes in the log. Besides its full
   // ring a thread may have one attempt of half a ring. Rounded up from 2.25 rings to 4.

@@ -19,13 +19,17 @@ namespace tmh {
 
 namespace detail {
 
+namespace {
+[[noreturn]] void leave_lines(Need need) {
+  // What has doomed it already is why it ends.
+  if (!current().lines.thread->is_doomed()) current().need = need;
+  current().lines.thread->fail(AbortCause::kNeedsPages);
+}
+}  // namespace
+
 void need_pages(Need need) {
   leave_hardware(need);
-  if (current().lines.depth != 0) {
-    // What has doomed it already is why it ends.
-    if (!current().lines.thread->is_doomed()) current().need = need;
-    current().lines.thread->fail(AbortCause::kNeedsPages);
-  }
+  if (current().lines.depth != 0) leave_lines(need);
   need_process_view();
 }
 

@@ -21,8 +21,9 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
       transaction_(ours_, mine_, touching_) {}
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
-  TMH_TRY(mine_.lists.reserve());
-  TMH_TRY(touching_.snapshot.reserve());
+  TMH_TRY(mine_.reserve());
+  TMH_TRY(touching_.reserve());
+  TMH_TRY(transaction_.reserve());
   TMH_TRY(mine_.tracking.choose(wanted, detection_));
   if (alone) TMH_TRY(ours_.memory.reserve_links());
   const DomainLock::Held held = ours_.lock.take();

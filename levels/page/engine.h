@@ -85,9 +85,9 @@ class Engine {
   // at most `count_max`.
   template <class Visit>
   void visit_taken(std::size_t count_max, Visit visit) noexcept {
-    for (std::size_t i = mine_.lists.resident.size(); i > 0 && count_max > 0; --i, --count_max)
-      if ((mine_.views.local(mine_.lists.resident[i - 1]).lists & kResident) != 0)
-        visit(mine_.lists.resident[i - 1]);
+    const PageList &pages = mine_.residents.pages();
+    for (std::size_t i = pages.size(); i > 0 && count_max > 0; --i, --count_max)
+      if ((mine_.views.local(pages[i - 1]).lists & kResident) != 0) visit(pages[i - 1]);
   }
 
   using Outcome = page::Outcome;

@@ -30,7 +30,7 @@ using storage::Count;
 
 const std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
   TMH_ASSERT(mine_.views.is_mapped(page));
-  if (l.twin != 0) return mine_.lists.twins.data(l.twin);
+  if (l.twin != 0) return mine_.twins.data(l.twin);
   // Without a twin it is home, which cannot have changed since under our pin: see make_twin().
   if ((l.lists & kHasBlocks) == 0) [[unlikely]]
     return clean_copy_of_hole(page);
@@ -52,7 +52,7 @@ Errc PageSets::find_all() noexcept try {
 }
 
 void PageSets::compare_all() {
-  for (const PageId page : mine_.lists.privates) {
+  for (const PageId page : mine_.kept.privates()) {
     LocalPage &l = mine_.views.local(page);
     TMH_ASSERT((l.lists & kInPrivate) != 0);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
@@ -80,8 +80,8 @@ void PageSets::ask_ahead(PageId page) noexcept {
 void PageSets::make_twin(PageId page, LocalPage *l) noexcept {
   const DomainLock::Held held = ours_.lock.take();
   if (!ours_.tree.has_version(held, page, snapshot_.at())) return;
-  if ((l->twin = mine_.lists.twins.take()) != 0)
-    ours_.tree.read(held, page, snapshot_.at(), ~LineMask{0}, mine_.lists.twins.data(l->twin));
+  if ((l->twin = mine_.twins.take()) != 0)
+    ours_.tree.read(held, page, snapshot_.at(), ~LineMask{0}, mine_.twins.data(l->twin));
   else if (!mine_.instance.has_failed())
     mine_.instance.fail(AbortCause::kNoSpace, Errc::kOutOfMemory);
 }
@@ -207,7 +207,7 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
     const bool hot = KeepPolicy::is_hot(l.written_epoch, epoch);
     l.written_epoch = epoch;
     if (l.twin != 0) {
-      copy_lines(mine_.lists.twins.data(l.twin), mine_.views.address_of(write.page), write.lines);
+      copy_lines(mine_.twins.data(l.twin), mine_.views.address_of(write.page), write.lines);
       continue;
     }
     // Written twice in a short time: from here on it stays writable. One written once is dropped
@@ -216,8 +216,8 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
     // signal and two copies.
     const bool pending =
         !keeps_clean() && ours_.memory.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
-    if ((!hot && !pending) || (l.twin = mine_.lists.twins.take()) == 0) continue;
-    std::memcpy(mine_.lists.twins.data(l.twin), mine_.views.address_of(write.page), kPageBytes);
+    if ((!hot && !pending) || (l.twin = mine_.twins.take()) == 0) continue;
+    std::memcpy(mine_.twins.data(l.twin), mine_.views.address_of(write.page), kPageBytes);
     if (!hot) l.unchanged_compares = KeepPolicy::kUselessComparesMax - KeepPolicy::kPendingCompares;
   }
   mine_.instance.own.add(Count::kPagesWritten, writes_.size());
@@ -230,7 +230,7 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
 // and written, and a look at the page table. Versions that are linked meanwhile are replayed:
 // state(s) is home here.
 void PageSets::copy_ahead() noexcept {
-  for (const PageId page : mine_.lists.copied) {
+  for (const PageId page : mine_.touches.copied()) {
     const std::uint32_t segment = storage::segment_number(page);
     const auto index = static_cast<std::uint64_t>(storage::page_index(page));
     const auto at = [&](std::uint64_t i) {
@@ -250,7 +250,7 @@ void PageSets::copy_ahead() noexcept {
     const std::uint64_t count = i - index - 1;
     if (count != 0) mine_.views.copy_clean(at(index + 1), count);
   }
-  mine_.lists.copied.clear();
+  mine_.touches.forget_copied();
 }
 
 // Private pages must have a twin to stay: home may move on while they do not.
@@ -263,56 +263,42 @@ bool PageSets::stays_private(PageId page) noexcept {
 
 // What stays private; the rest is dropped, or becomes kClean, run by run.
 void PageSets::settle_privates(bool is_clean) noexcept {
-  enum class Fate : std::uint8_t { kGone, kDropped, kClean };
-  const auto fate_of = [&](const LocalPage &l) {
+  enum class Fate : std::uint8_t { kStays, kGone, kDropped, kClean };
+  const auto fate_of = [&](PageId page) {
+    if (stays_private(page)) return Fate::kStays;
+    const LocalPage &l = mine_.views.local(page);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) return Fate::kGone;
     return keeps_clean() && (is_clean || l.twin != 0) ? Fate::kClean : Fate::kDropped;
   };
-  std::size_t still = 0;
-  for (std::size_t i = 0; i < mine_.lists.privates.size();) {
-    TMH_ASSERT(still <= i);
-    const PageId page = mine_.lists.privates[i];
-    if (stays_private(page)) {
-      mine_.lists.privates[still++] = page;
-      ++i;
-      continue;
-    }
-    std::uint64_t run = 0;
-    Fate fate = Fate::kGone;
-    for (; i < mine_.lists.privates.size() && static_cast<std::uint64_t>(mine_.lists.privates[i]) ==
-                                                  static_cast<std::uint64_t>(page) + run;
-         ++i, ++run) {
-      LocalPage &l = mine_.views.local(mine_.lists.privates[i]);
-      const Fate own = fate_of(l);
-      if (run > 0 && (stays_private(mine_.lists.privates[i]) || own != fate)) break;
-      fate = own;
-      l.lists &= static_cast<std::uint8_t>(~kInPrivate);
-      if (fate != Fate::kClean) continue;
-      mine_.lists.twins.give_back(l.twin);
-      l.twin = 0;
-      l.unchanged_compares = 0;
-      l.state = PageState::kClean;
-    }
-    TMH_ASSERT(run > 0);
-    if (fate == Fate::kDropped) mine_.views.drop_run(page, run);
-    if (fate == Fate::kClean) mine_.views.arm(page, run);
-  }
-  mine_.lists.privates.truncate(still);
+  mine_.kept.settle_privates(
+      Fate::kStays, fate_of, [&](PageId first, std::uint64_t count, Fate fate) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+          LocalPage &l = mine_.views.local(PageId{static_cast<std::uint64_t>(first) + i});
+          l.lists &= static_cast<std::uint8_t>(~kInPrivate);
+          if (fate != Fate::kClean) continue;
+          mine_.twins.give_back(l.twin);
+          l.twin = 0;
+          l.unchanged_compares = 0;
+          l.state = PageState::kClean;
+        }
+        if (fate == Fate::kDropped) mine_.views.drop_run(first, count);
+        if (fate == Fate::kClean) mine_.views.arm(first, count);
+      });
 }
 
 void PageSets::roll_back() noexcept {
   step(Step::kAbortStart);
   if (!mine_.tracking.keeps()) return;
   mine_.views.set_access(platform::KeyAccess::kOpen);
-  for (const PageId page : mine_.lists.privates) {
+  for (const PageId page : mine_.kept.privates()) {
     LocalPage &l = mine_.views.local(page);
     if (l.state != PageState::kPrivate) continue;
     if (l.twin == 0) continue;  // dropped by settle()
-    copy_lines(mine_.views.address_of(page), mine_.lists.twins.data(l.twin),
-               differing_lines(mine_.views.address_of(page), mine_.lists.twins.data(l.twin)));
+    copy_lines(mine_.views.address_of(page), mine_.twins.data(l.twin),
+               differing_lines(mine_.views.address_of(page), mine_.twins.data(l.twin)));
   }
-  if (!mine_.lists.privates.empty()) settle_privates(false);
-  mine_.lists.copied.clear();
+  if (!mine_.kept.privates().empty()) settle_privates(false);
+  mine_.touches.forget_copied();
 }
 
 }  // namespace tmh::page

@@ -1,7 +1,7 @@
 // levels/page/page_sets.h -- what an instance has written: found by comparing private copies with
 // clean ones, given disk blocks, settled or rolled back at its end. What it has promoted counts as
 // written.
-// Shape:     over the engine's PageLists and views. A clean copy is the page's twin, or home.
+// Shape:     over the engine's kept pages and views. A clean copy is the page's twin, or home.
 // Contexts:  not in handlers.
 // Source:    EXCITE-VM, sections 3 and 4 (line differences against a clean copy);
 //            docs/mechanisms.md, "What every load rests on".
@@ -26,7 +26,7 @@ class PageSets {
   // kOutOfMemory: not all of them. REQUIRES: first touches are classified.
   [[nodiscard]] Errc find_writes() noexcept {
     writes_.clear();
-    return mine_.lists.privates.empty() && !has_promotions() ? Errc::kOk : find_all();
+    return mine_.kept.privates().empty() && !has_promotions() ? Errc::kOk : find_all();
   }
   // These lines of the page count as written by the running instance: others that write or promote
   // one of them conflict with it. kOutOfMemory. REQUIRES: it has touched the page.
@@ -52,8 +52,8 @@ class PageSets {
   // What stays private; the rest is dropped.
   void settle() noexcept {
     // Exact tracking drops everything at the end.
-    if (mine_.tracking.keeps() && !mine_.lists.privates.empty()) settle_privates(true);
-    if (!mine_.lists.copied.empty()) copy_ahead();
+    if (mine_.tracking.keeps() && !mine_.kept.privates().empty()) settle_privates(true);
+    if (!mine_.touches.copied().empty()) copy_ahead();
   }
   // Private pages have their clean content again.
   void roll_back() noexcept;

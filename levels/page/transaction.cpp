@@ -37,7 +37,7 @@ Transaction::Transaction(Ours &ours, Mine &mine, Touching &touching) noexcept
       snapshot_(touching.snapshot),
       claimer_(touching.claimer),
       first_touch_(touching.first_touch),
-      evictor_(mine.views, mine.lists, mine.instance),
+      evictor_(mine.views, mine.kept, mine.twins, mine.instance),
       sets_(ours, mine, touching.snapshot),
       commit_(ours, mine, sets_, touching.snapshot, touching.claimer) {}
 
@@ -52,7 +52,7 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
   // No other instance writes what this one has read.
   if (isolation == Isolation::kSnapshot && claimer_.registers_touches())
     isolation = Isolation::kSerializable;
-  mine_.instance.begin(is_query, policy, isolation);
+  mine_.instance.begin({.is_query = is_query, .policy = policy, .isolation = isolation});
   stand_ins_.begin_instance();
   storage::Participant &own = mine_.instance.own;
   own.age.store(age, std::memory_order_relaxed);
@@ -62,7 +62,7 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
   own.add(is_query ? Count::kQueries : Count::kBegins, 1);
   if (!snapshot_.pin_without_lock()) pin_with_lock();
   step(Step::kBeginPinned);
-  mine_.instance.began_with_kept = !mine_.lists.kept.empty();
+  mine_.instance.began_with_kept = !mine_.kept.pages().empty();
   mine_.instance.is_running = true;
   engine_thread.running = &mine_.instance;
   mine_.views.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
@@ -261,7 +261,7 @@ inline Outcome Transaction::end_update(Errc found, bool will_wait) noexcept {
   TMH_ASSERT(!mine_.instance.is_query);
   Outcome outcome;
   if (outcome.cause = mine_.instance.why_failed(); outcome.cause != AbortCause::kNone) {
-    if (mine_.instance.failed_error() != Errc::kOk)
+    if (mine_.instance.has_failed() && mine_.instance.failed_error() != Errc::kOk)
       outcome.error = no_room(mine_.instance.failed_error());
   } else if (found != Errc::kOk) {
     outcome.cause = AbortCause::kNoSpace;
@@ -288,7 +288,7 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
   if (mine_.instance.is_query || written == 0)
     own.add(mine_.instance.is_query ? Count::kQueryEnds : Count::kCommits, 1);
   observe::probe::commit(observe::probe::kPages, outcome.durable_at, written);
-  own.add(Count::kPagesRead, mine_.lists.kept.size());
+  own.add(Count::kPagesRead, mine_.kept.pages().size());
   if (recorder_ != nullptr) [[unlikely]]
     record(outcome);
   adapt(KeepPolicy::End::kQuiet);
@@ -298,7 +298,7 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
 [[gnu::noinline]] void Transaction::record(const Outcome &outcome) noexcept {
   recorder_->record([&](observe::SkewInstance &to) {
     std::vector<std::uint64_t> &pages = recorder_->pages();
-    for (PageList *const list : {&mine_.lists.kept, &mine_.lists.standing_in})
+    for (const PageList *const list : {&mine_.kept.pages(), &stand_ins_.pages()})
       for (const PageId page : *list) pages.push_back(static_cast<std::uint64_t>(page));
     const auto add = [](const std::vector<Write> &from, std::vector<observe::SkewPair> *pairs) {
       for (const Write &write : from)
@@ -346,8 +346,8 @@ void Transaction::adapt(KeepPolicy::End end) noexcept {
   // What a snapshot instance has read can cause no conflict: only memory counts.
   if (!mine_.instance.is_serializable()) [[unlikely]]
     return evictor_.evict();
-  if (mine_.keeping.drops_at(end, mine_.lists.kept.size(), mine_.lists.privates.size(),
-                             mine_.views.has_many_areas()))
+  if (mine_.keeping.drops_at(end, mine_.kept.pages().size(), mine_.kept.privates().size(),
+                             mine_.views.areas().are_many()))
     mine_.views.drop_all();
 }
 
@@ -360,14 +360,11 @@ void Transaction::finish() noexcept {
   mine_.views.set_access(platform::KeyAccess::kShut);
   claimer_.give_back();
   stand_ins_.remove_all();
-  TMH_ASSERT(mine_.lists.standing_in.empty());
-  // A guard stands where the page was dropped already.
-  for (const PageId page : mine_.lists.undone)
-    if (mine_.views.local(page).state != PageState::kGuarded) mine_.views.drop_page(page);
-  mine_.lists.undone.clear();
+  TMH_ASSERT(stand_ins_.pages().empty());
+  mine_.touches.drop_undone();
   // An open block is not looked at again when its segment has grown, or when its pages have got
   // versions: it does not outlive the instance.
-  if (!mine_.tracking.keeps() || !mine_.lists.blocks.empty()) mine_.views.drop_all();
+  if (!mine_.tracking.keeps() || mine_.kept.has_blocks()) mine_.views.drop_all();
   if (mine_.instance.reads_past()) leave_past();
   if (mine_.views.is_left_open()) mine_.views.close_all();
   evictor_.publish_size();
@@ -413,11 +410,11 @@ ReadSet Transaction::read_set() noexcept {
   mine_.touches.collect();
   ReadSet set;
   set.is_exact = !mine_.instance.began_with_kept;
-  set.has_stand_ins = !mine_.lists.standing_in.empty();
+  set.has_stand_ins = !stand_ins_.pages().empty();
   set.line_snapshot = snapshot_.line();
   set.announcements = ours_.memory.state().announcements.load(std::memory_order_relaxed);
   // what memory stood in for need not be kept
-  for (PageList *const read : {&mine_.lists.kept, &mine_.lists.standing_in}) {
+  for (const PageList *const read : {&mine_.kept.pages(), &stand_ins_.pages()}) {
     for (const PageId page : *read) {
       set.segments.set(storage::segment_number(page));
       if (set.page_count < ReadSet::kPagesMax) set.pages[set.page_count] = page;

@@ -29,6 +29,8 @@ class Transaction {
  public:
   // All outlive it.
   Transaction(Ours &ours, Mine &mine, Touching &touching) noexcept;
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept { return evictor_.reserve(); }
   // Durable domains: before the first instance.
   void use_log(DurableLog *log) noexcept { commit_.use_log(log); }
 

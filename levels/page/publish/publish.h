@@ -1,5 +1,5 @@
-// levels/page/publish/publish.h -- making one instance's content visible, or not: the publisher, and how an
-// instance ends.
+// levels/page/publish/publish.h -- making one instance's content visible, or not: the publisher,
+// and how an instance ends.
 // Shape:     the room's door: what other rooms use of it.
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "observe/steps.h"
 #include "platform/assert.h"
@@ -46,7 +47,7 @@ CommitGroup::CommitGroup(SharedState &memory, std::uint32_t slot, platform::Lock
                          RedoWriter &writer) noexcept
     : memory_(memory),
       slot_(slot),
-      tag_(tag),
+      lock_(memory, tag),
       thresholds_(thresholds),
       cores_(std::max(1u, std::thread::hardware_concurrency())),
       handover_(memory.log_state(), slot),
@@ -54,21 +55,6 @@ CommitGroup::CommitGroup(SharedState &memory, std::uint32_t slot, platform::Lock
       writer_(writer) {
   TMH_ASSERT(memory.log_state() != nullptr);
   TMH_ASSERT(slot < storage::kParticipantsMax);
-}
-
-void CommitGroup::lock() noexcept {
-  // Inheriting needs no repair: the dead writer's point is the last that counts, and its records
-  // are encoded again.
-  (void)state().lock.lock(tag_, SharedState::holder_alive, &memory_);
-}
-
-void CommitGroup::unlock() noexcept {
-  LogState &s = state();
-  s.lock.unlock();
-  // seq_cst with follow(): either the follower finds the event changed, or we find it among the
-  // sleepers.
-  s.event.fetch_add(1, std::memory_order_seq_cst);
-  if (s.sleepers.load(std::memory_order_seq_cst) != 0) platform::futex_wake(s.event);
 }
 
 Errc CommitGroup::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
@@ -108,38 +94,49 @@ Errc CommitGroup::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
   while (!is_durable(stamp, line)) {
     if (const Errc failed = check_writable(); failed != Errc::kOk) return failed;
     const std::uint32_t event = s.event.load(std::memory_order_seq_cst);
-    if (!try_lock() && !take_over()) {
+    std::optional<LogLock::Held> held = become_leader();
+    if (!held) {
       follow(event);
       continue;
     }
     Errc error = Errc::kOk;
-    if (lead(stamp, line, &error) == Led::kGivenAway) {
-      s.lock.unlock();  // nothing was written: no event
+    if (lead(*held, stamp, line, &error) == Led::kGivenAway) {
+      held->give_away();
       handover_.await_taken(is_crowded());
       continue;
     }
-    unlock();
+    held->release();
     if (error != Errc::kOk) return error;
   }
   return Errc::kOk;
 }
 
-// The writing is this thread's, and so is the lock.
-bool CommitGroup::take_over() noexcept {
-  const bool yields = is_crowded();
-  if (!handover_.claim(yields) ||
-      !storage::LogHandover::spin_until([this] { return try_lock(); }, yields))
-    return false;
-  handover_.taken();
-  return true;
+std::optional<LogLock::Held> CommitGroup::become_leader() noexcept {
+  if (std::optional<LogLock::Held> held = lock_.try_take()) return held;
+  return take_over();
 }
 
-CommitGroup::Led CommitGroup::lead(std::uint64_t stamp, std::uint64_t line, Errc *error) noexcept {
+// The writing is this thread's, and so is the lock.
+std::optional<LogLock::Held> CommitGroup::take_over() noexcept {
+  const bool yields = is_crowded();
+  std::optional<LogLock::Held> held;
+  const auto try_lock = [&] {
+    if (std::optional<LogLock::Held> taken = lock_.try_take()) held.emplace(std::move(*taken));
+    return held.has_value();
+  };
+  if (!handover_.claim(yields) || !storage::LogHandover::spin_until(try_lock, yields))
+    return std::nullopt;
+  handover_.taken();
+  return held;
+}
+
+CommitGroup::Led CommitGroup::lead(const LogLock::Held &held, std::uint64_t stamp,
+                                   std::uint64_t line, Errc *error) noexcept {
   const LogState &s = state();
   if (is_durable(stamp, line)) return Led::kDone;
   if (s.error.load(std::memory_order_acquire) != 0) return Led::kDone;  // flush() reports it
-  if (await_company() == Led::kGivenAway) return Led::kGivenAway;
-  *error = writer_.write_published();
+  if (await_company(held) == Led::kGivenAway) return Led::kGivenAway;
+  *error = writer_.write_published(held);
   return Led::kDone;
 }
 
@@ -171,7 +168,8 @@ CommitGroup::Crowd CommitGroup::crowd() const noexcept {
 
 // LIBTP's three thresholds (section 4.2), and a bound in time. Meanwhile a follower that runs
 // where writes are quicker may take over.
-CommitGroup::Led CommitGroup::await_company() noexcept {
+CommitGroup::Led CommitGroup::await_company(const LogLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (thresholds_.wait_us == 0) return Led::kDone;
   const std::uint64_t deadline =
       platform::monotonic_ns() + std::uint64_t{thresholds_.wait_us} * 1000;
@@ -239,8 +237,7 @@ void CommitGroup::follow(std::uint32_t event) noexcept {
   const bool is_silent = sleep(event, kDeathCheckNs);
   self().waits_on_cpu.store(storage::LogHandover::this_cpu(), std::memory_order_relaxed);
   if (!is_silent) return;
-  lock();  // waits for a living writer, inherits from a dead one
-  unlock();
+  lock_.take().release();  // waits for a living writer, inherits from a dead one
 }
 
 // True: nothing was written for so long.

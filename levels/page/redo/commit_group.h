@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <tmh/options.hpp>
 
@@ -45,10 +46,8 @@ class CommitGroup {
   // kLogFailed: a write has failed, and no instance commits until recovery.
   [[nodiscard]] Errc check_writable() const noexcept;
 
-  // Takes the writer's lock, also from the dead.
-  void lock() noexcept;
-  [[nodiscard]] bool try_lock() noexcept { return state().lock.try_lock(tag_); }
-  void unlock() noexcept;
+  // The writer's lock.
+  [[nodiscard]] LogLock &lock() noexcept { return lock_; }
 
  private:
   [[nodiscard]] bool is_durable(std::uint64_t stamp, std::uint64_t line) const noexcept {
@@ -57,9 +56,12 @@ class CommitGroup {
            (line == 0 || s.durable_line.load(std::memory_order_acquire) >= line);
   }
   enum class Led : std::uint8_t { kDone, kGivenAway };
-  [[nodiscard]] Led lead(std::uint64_t stamp, std::uint64_t line, Errc *error) noexcept;
-  [[nodiscard]] Led await_company() noexcept;
-  [[nodiscard]] bool take_over() noexcept;
+  [[nodiscard]] Led lead(const LogLock::Held &held, std::uint64_t stamp, std::uint64_t line,
+                         Errc *error) noexcept;
+  [[nodiscard]] Led await_company(const LogLock::Held &held) noexcept;
+  // Empty: another participant leads.
+  [[nodiscard]] std::optional<LogLock::Held> become_leader() noexcept;
+  [[nodiscard]] std::optional<LogLock::Held> take_over() noexcept;
   void follow(std::uint32_t event) noexcept;
   void spin_to_end(std::uint32_t event, bool yields) noexcept;
   [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;
@@ -84,7 +86,7 @@ class CommitGroup {
 
   SharedState &memory_;
   const std::uint32_t slot_;
-  const platform::LockTag tag_;
+  LogLock lock_;
   const GroupCommit thresholds_;
   const unsigned cores_;
   storage::LogHandover handover_;

@@ -24,10 +24,6 @@ Errc DurableLog::flush_all() noexcept {
   return flush(memory_.state().clock.load(std::memory_order_acquire), line);
 }
 
-void DurableLog::free_lower() noexcept {
-  lock();
-  gatherer_->forget(point().line);
-  unlock();
-}
+void DurableLog::free_lower() noexcept { gatherer_->forget(lock(), point().line); }
 
 }  // namespace tmh::page

@@ -134,8 +134,7 @@ class DurableLog {
   }
   [[nodiscard]] storage::FlushPoint point() const noexcept { return writer_.point(); }
   // Takes the writer's lock, also from the dead.
-  void lock() noexcept { group_.lock(); }
-  void unlock() noexcept { group_.unlock(); }
+  LogLock::Held lock() noexcept { return group_.lock().take(); }
 
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
   [[nodiscard]] platform::LockTag tag() const noexcept { return tag_; }

@@ -2,8 +2,8 @@
 // its commits. hierarchy/durability/line_log.h implements it.
 // Shape:     abstract, and here, because level 2 calls it and may not include hierarchy/
 //            (levels/line/releaser.h says more).
-// Sharing:   all but clock() REQUIRE LogState::lock, or to be alone in the domain; the domain lock
-//            may be taken inside.
+// Sharing:   the lock of the log where a function takes the proof of it, or alone in the domain;
+//            the domain lock may be taken inside.
 // Contexts:  not in handlers.
 // Source:    hierarchy/exchange/PROTOCOL.md, "Durable domains".
 #pragma once
@@ -13,6 +13,8 @@
 #include <vector>
 
 #include <tmh/error.hpp>
+
+#include "levels/page/shared/shared.h"
 
 namespace tmh::page {
 
@@ -33,13 +35,14 @@ class Gatherer {
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
   // Returns when every instance stamped up to `line` is decided: committed, with its record in
   // gather(), or aborted for good.
-  virtual void settle(std::uint64_t line) noexcept = 0;
+  virtual void settle(const LogLock::Held &held, std::uint64_t line) noexcept = 0;
   // Commits stamped in (after, up_to], in the order of stamps. REQUIRES settle(up_to), by whomever.
   // kCorrupt, kOutOfMemory.
-  [[nodiscard]] virtual Errc gather(std::uint64_t after, std::uint64_t up_to,
+  [[nodiscard]] virtual Errc gather(const LogLock::Held &held, std::uint64_t after,
+                                    std::uint64_t up_to,
                                     std::vector<GatheredCommit> *commits) noexcept = 0;
   // Commits up to `line` are durable.
-  virtual void forget(std::uint64_t line) noexcept = 0;
+  virtual void forget(const LogLock::Held &held, std::uint64_t line) noexcept = 0;
   // Is home as settled commits up to `line` left it? False when a dead one's writes wait for
   // a participant that knows their segment.
   [[nodiscard]] virtual bool is_home(std::uint64_t line) noexcept = 0;

@@ -1,5 +1,5 @@
-// levels/page/redo/redo.h -- the redo log of level 2: what is published becomes records, in the order of
-// commits, and one committer writes for all that wait.
+// levels/page/redo/redo.h -- the redo log of level 2: what is published becomes records, in the
+// order of commits, and one committer writes for all that wait.
 // Shape:     the room's door: what other rooms use of it.
 #pragma once
 

@@ -31,7 +31,8 @@ void RedoEncoder::begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexc
 }
 
 // Moves *at behind the commit.
-Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
+Errc RedoEncoder::append(const LogLock::Held &held, storage::FlushPoint *at) noexcept {
+  TMH_ASSERT(held.is_valid());
   const CommitLogEntry &first = memory_.commits().entry(at->position);
   if (first.stamp.load(std::memory_order_relaxed) != at->clock + 1)
     return fail(Errc::kCorrupt, "tmh.commits does not follow the commit order");
@@ -42,12 +43,12 @@ Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
   }
   begin_record(at->stamp(), first.time_ns);
   if (first.page == kWideCommit) {
-    TMH_TRY(append_wide(first));
+    TMH_TRY(append_wide(held, first));
     at->position += kLogEntries + 1;
   } else {
     for (std::uint32_t i = 0; i < first.pages; ++i) {
       const CommitLogEntry &entry = memory_.commits().entry(at->position + i);
-      if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines);
+      if (const Errc error = append_page(held, entry.slot, PageId{entry.page}, entry.lines);
           error != Errc::kOk)
         return error;
     }
@@ -61,7 +62,9 @@ Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
 
 // A commit of the level below has made its differences itself; they are cut into records as
 // those of this level.
-Errc RedoEncoder::append(const GatheredCommit &commit, storage::FlushPoint *at) noexcept {
+Errc RedoEncoder::append(const LogLock::Held &held, const GatheredCommit &commit,
+                         storage::FlushPoint *at) noexcept {
+  TMH_ASSERT(held.is_valid());
   at->line = commit.stamp;
   begin_record(at->stamp(), commit.time_ns);
   storage::DeltaCursor cursor(commit.deltas, commit.bytes);
@@ -70,7 +73,7 @@ Errc RedoEncoder::append(const GatheredCommit &commit, storage::FlushPoint *at) 
     std::byte data[kPageBytes];
     std::uint8_t words[storage::kLinesPerPage] = {};
     storage::unpack_delta(delta, words, data);
-    if (const Errc error = append_difference(delta.page, delta.lines, words, data);
+    if (const Errc error = append_difference(held, delta.page, delta.lines, words, data);
         error != Errc::kOk)
       return error;
   }
@@ -84,7 +87,7 @@ Errc RedoEncoder::append(const GatheredCommit &commit, storage::FlushPoint *at) 
 
 // The ring does not list its pages: they are found by their stamp. Sorted by page, as the plan
 // (LogRoom) had them.
-Errc RedoEncoder::append_wide(const CommitLogEntry &first) noexcept try {
+Errc RedoEncoder::append_wide(const LogLock::Held &held, const CommitLogEntry &first) noexcept try {
   const std::uint64_t stamp = first.stamp.load(std::memory_order_relaxed);
   std::vector<std::pair<std::uint64_t, Slot>> versions;
   versions.reserve(first.pages);
@@ -101,22 +104,24 @@ Errc RedoEncoder::append_wide(const CommitLogEntry &first) noexcept try {
     // acquire: pairs with ConsistencyTree::fold_into()
     const LineMask lines =
         std::atomic_ref(memory_.version(slot).lines).load(std::memory_order_acquire);
-    TMH_TRY(append_page(slot, PageId{page}, lines));
+    TMH_TRY(append_page(held, slot, PageId{page}, lines));
   }
   return Errc::kOk;
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("the redo log's record of a large commit");
 }
 
-Errc RedoEncoder::append_page(Slot slot, PageId page, LineMask lines) noexcept {
-  return append_difference(page, lines, memory_.version(slot).words, memory_.version_data(slot));
+Errc RedoEncoder::append_page(const LogLock::Held &held, Slot slot, PageId page,
+                              LineMask lines) noexcept {
+  return append_difference(held, page, lines, memory_.version(slot).words,
+                           memory_.version_data(slot));
 }
 
 // Cuts a transaction into records where RecordPlan::add() does.
-Errc RedoEncoder::append_difference(PageId page, LineMask lines, const std::uint8_t *words,
-                                    const std::byte *data) noexcept {
+Errc RedoEncoder::append_difference(const LogLock::Held &held, PageId page, LineMask lines,
+                                    const std::uint8_t *words, const std::byte *data) noexcept {
   if (memory_.has_separate_homes()) {
-    if (const Errc error = changed_.note(page); error != Errc::kOk) {
+    if (const Errc error = changed_.note(held, page); error != Errc::kOk) {
       cannot_note_ = error != Errc::kCorrupt;
       return error;
     }

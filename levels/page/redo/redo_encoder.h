@@ -3,8 +3,8 @@
 // Shape:     a commit of this level is its entries in the commit log ring and its version slots;
 //            of the level below, a GatheredCommit. Either is cut into records where
 //            storage::RecordPlan cuts it.
-// Sharing:   under LogState::lock, or alone. Encoding twice gives the same bytes, so a dead
-//            writer's heir begins again.
+// Sharing:   under the lock of the log (log_lock.h), or alone. Encoding twice gives the same bytes,
+//            so a dead writer's heir begins again.
 // Contexts:  not in handlers.
 // Source:    thesis, section 3.2 (its log of whole pages).
 #pragma once
@@ -34,9 +34,10 @@ class RedoEncoder {
   void start_batch() noexcept { batch_ = {}; }
   [[nodiscard]] const Batch &batch() const noexcept { return batch_; }
   // The commit of this level at *at, which moves behind it. kCorrupt, kOutOfMemory, kIo.
-  [[nodiscard]] Errc append(storage::FlushPoint *at) noexcept;
+  [[nodiscard]] Errc append(const LogLock::Held &held, storage::FlushPoint *at) noexcept;
   // A commit of the level below; *at moves to its stamp.
-  [[nodiscard]] Errc append(const GatheredCommit &commit, storage::FlushPoint *at) noexcept;
+  [[nodiscard]] Errc append(const LogLock::Held &held, const GatheredCommit &commit,
+                            storage::FlushPoint *at) noexcept;
 
   // Separate homes: the pages that the next checkpoint writes.
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }
@@ -45,10 +46,11 @@ class RedoEncoder {
   void forget_trouble() noexcept { cannot_note_ = false; }
 
  private:
-  [[nodiscard]] Errc append_wide(const CommitLogEntry &first) noexcept;
-  [[nodiscard]] Errc append_page(Slot slot, PageId page, LineMask lines) noexcept;
-  [[nodiscard]] Errc append_difference(PageId page, LineMask lines, const std::uint8_t *words,
-                                       const std::byte *data) noexcept;
+  [[nodiscard]] Errc append_wide(const LogLock::Held &held, const CommitLogEntry &first) noexcept;
+  [[nodiscard]] Errc append_page(const LogLock::Held &held, Slot slot, PageId page,
+                                 LineMask lines) noexcept;
+  [[nodiscard]] Errc append_difference(const LogLock::Held &held, PageId page, LineMask lines,
+                                       const std::uint8_t *words, const std::byte *data) noexcept;
   void begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexcept;
   [[nodiscard]] Errc finish_record(storage::RecordKind kind) noexcept;
 

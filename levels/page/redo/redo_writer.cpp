@@ -34,39 +34,40 @@ void RedoWriter::start_batch() noexcept {
   encoder_.start_batch();
 }
 
-// REQUIRES LogState::lock, or to be alone.
-Errc RedoWriter::write_published() noexcept {
+Errc RedoWriter::write_published(const LogLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   LogState &s = state();
   step(Step::kLogStart);
   storage::FlushPoint at = point();
   if (at.clock != s.durable_clock.load(std::memory_order_relaxed) ||
       at.line != s.durable_line.load(std::memory_order_relaxed)) {
     writer_.announce();  // its writer died first
-    if (gatherer_ != nullptr) gatherer_->forget(at.line);
+    if (gatherer_ != nullptr) gatherer_->forget(held, at.line);
   }
   if (gatherer_ != nullptr) s.give_back_batch();
   storage::LogCut cut{};
-  if (const Errc error = plan_cut(at, &cut); error != Errc::kOk) return fail_log(error);
+  if (const Errc error = plan_cut(held, at, &cut); error != Errc::kOk) return fail_log(error);
   if (at.clock == cut.clock && at.line >= cut.line) return Errc::kOk;
   writer_.start();
   start_batch();
   encoder_.forget_trouble();
   while (has_upper(at, cut) || next_gathered_ < gathered_.size()) {
-    if (const Errc error = append_next(cut, &at); error != Errc::kOk) return fail_log(error);
+    if (const Errc error = append_next(held, cut, &at); error != Errc::kOk) return fail_log(error);
     if (writer_.end() - batch_start_ < kBatchBytes) continue;
-    if (const Errc error = finish_batch(at); error != Errc::kOk) return fail_log(error);
+    if (const Errc error = finish_batch(held, at); error != Errc::kOk) return fail_log(error);
   }
   at.line = std::max(at.line, cut.line);
-  const Errc error = finish_batch(at);
+  const Errc error = finish_batch(held, at);
   return error == Errc::kOk ? error : fail_log(error);
 }
 
 // Where a writer died in the middle, the first call finishes its batch, up to the dead writer's
 // cut. Commits that were published since then need a second batch with a cut of its own.
 Errc RedoWriter::write_alone() noexcept {
+  const LogLock::Held held = LogLock::alone();
   const std::uint64_t cuts = state().cuts;
-  TMH_TRY(write_published());
-  return gatherer_ != nullptr && state().cuts == cuts ? write_published() : Errc::kOk;
+  TMH_TRY(write_published(held));
+  return gatherer_ != nullptr && state().cuts == cuts ? write_published(held) : Errc::kOk;
 }
 
 Errc RedoWriter::write_open(const storage::OpenPayloadV1 &open) noexcept {
@@ -96,7 +97,8 @@ std::uint64_t RedoWriter::acquire_published() const noexcept {
 // now, and what of our own was published before the look at our clock that follows. What the former
 // depends on of the latter is there: it was published before a page went below, hence before the
 // stamp. What is left of a dead writer's cut comes first: the same set makes the same bytes.
-Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept {
+Errc RedoWriter::plan_cut(const LogLock::Held &held, const storage::FlushPoint &at,
+                          storage::LogCut *cut) noexcept {
   gathered_.clear();
   next_gathered_ = 0;
   if (gatherer_ == nullptr) {
@@ -108,7 +110,7 @@ Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
   *cut = s.cut[s.cuts & 1];
   if (at.line >= cut->line && !has_upper(at, *cut)) {
     cut->line = gatherer_->clock();
-    gatherer_->settle(cut->line);
+    gatherer_->settle(held, cut->line);
     cut->clock = acquire_published();
     s.cut[(s.cuts + 1) & 1] = *cut;
     // Death in between: the cut before still counts, and is done.
@@ -116,7 +118,7 @@ Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
     ++s.cuts;
   }
   step(Step::kLogCut);
-  return gatherer_->gather(at.line, cut->line, &gathered_);
+  return gatherer_->gather(held, at.line, cut->line, &gathered_);
 }
 
 // Is the next commit of this level in the cut? Those that follow the cut's line on the clock below
@@ -127,15 +129,17 @@ bool RedoWriter::has_upper(const storage::FlushPoint &at,
          (gatherer_ == nullptr || memory_.commits().entry(at.position).line <= cut.line);
 }
 
-Errc RedoWriter::append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept {
+Errc RedoWriter::append_next(const LogLock::Held &held, const storage::LogCut &cut,
+                             storage::FlushPoint *at) noexcept {
   TMH_ASSERT(has_upper(*at, cut) || next_gathered_ < gathered_.size());
   const bool is_lower = next_gathered_ < gathered_.size() &&
                         (!has_upper(*at, cut) || gathered_[next_gathered_].stamp <=
                                                      memory_.commits().entry(at->position).line);
-  return is_lower ? encoder_.append(gathered_[next_gathered_++], at) : encoder_.append(at);
+  return is_lower ? encoder_.append(held, gathered_[next_gathered_++], at)
+                  : encoder_.append(held, at);
 }
 
-Errc RedoWriter::finish_batch(const storage::FlushPoint &at) noexcept {
+Errc RedoWriter::finish_batch(const LogLock::Held &held, const storage::FlushPoint &at) noexcept {
   if (observe::is_planted(observe::Planted::kAcknowledgeBeforeSync)) {
     state().durable_line.store(at.line, std::memory_order_release);
     state().durable_clock.store(at.clock, std::memory_order_release);
@@ -144,7 +148,7 @@ Errc RedoWriter::finish_batch(const storage::FlushPoint &at) noexcept {
   writer_.publish(at, encoder_.batch().commits, encoder_.batch().bytes);
   if (gatherer_ != nullptr) {
     state().give_back_batch();  // after durable_lsn: see LogRoom::reserve()
-    gatherer_->forget(at.line);
+    gatherer_->forget(held, at.line);
   }
   start_batch();
   return Errc::kOk;

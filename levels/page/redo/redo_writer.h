@@ -6,7 +6,7 @@
 //            acknowledged may or may not survive; the domain takes no more commits until all have
 //            closed it and recovery has read the log. But not a process's being out of descriptors
 //            or memory: others write for it.
-// Sharing:   under LogState::lock, or alone.
+// Sharing:   under the lock of the log (log_lock.h), or alone.
 // Contexts:  not in handlers.
 // Source:    docs/design.md D1, D2; hierarchy/exchange/PROTOCOL.md, "Durable domains".
 #pragma once
@@ -36,8 +36,8 @@ class RedoWriter {
   // As LogWriter's.
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
-  // Writes whatever is published. REQUIRES LogState::lock, or to be alone.
-  [[nodiscard]] Errc write_published() noexcept;
+  // Writes whatever is published.
+  [[nodiscard]] Errc write_published(const LogLock::Held &held) noexcept;
   // The same, and what was published after a dead writer's cut. REQUIRES: alone in the domain.
   [[nodiscard]] Errc write_alone() noexcept;
   // First record of a generation. REQUIRES: alone, the point stands at a block boundary.
@@ -51,11 +51,14 @@ class RedoWriter {
  private:
   void start_batch() noexcept;
   std::uint64_t acquire_published() const noexcept;
-  [[nodiscard]] Errc plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept;
+  [[nodiscard]] Errc plan_cut(const LogLock::Held &held, const storage::FlushPoint &at,
+                              storage::LogCut *cut) noexcept;
   [[nodiscard]] bool has_upper(const storage::FlushPoint &at,
                                const storage::LogCut &cut) const noexcept;
-  [[nodiscard]] Errc append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept;
-  [[nodiscard]] Errc finish_batch(const storage::FlushPoint &at) noexcept;
+  [[nodiscard]] Errc append_next(const LogLock::Held &held, const storage::LogCut &cut,
+                                 storage::FlushPoint *at) noexcept;
+  [[nodiscard]] Errc finish_batch(const LogLock::Held &held,
+                                  const storage::FlushPoint &at) noexcept;
   [[nodiscard]] Errc timed_write() noexcept;
   [[nodiscard]] Errc fail_log(Errc error) noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }

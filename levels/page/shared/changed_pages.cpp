@@ -59,7 +59,8 @@ std::uint64_t ChangedPages::size_of(std::uint32_t segment) const noexcept {
   return std::atomic_ref<std::uint64_t>(record.size_bytes).load(std::memory_order_acquire);
 }
 
-Errc ChangedPages::note(storage::PageId page) noexcept {
+Errc ChangedPages::note(const LogLock::Held &held, storage::PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   const std::uint32_t segment = storage::segment_number(page);
   const auto index = static_cast<std::uint64_t>(storage::page_index(page));
   if (segment >= storage::kSegmentsMax || index >= size_of(segment) / kPageBytes)
@@ -69,7 +70,8 @@ Errc ChangedPages::note(storage::PageId page) noexcept {
   return Errc::kOk;
 }
 
-Errc ChangedPages::take() noexcept {
+Errc ChangedPages::take(const LogLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   for (std::uint32_t segment = 0; segment < storage::kSegmentsMax; ++segment) {
     if (size_of(segment) == 0) continue;
     if (const Errc error = open(segment); error != Errc::kOk) return error;

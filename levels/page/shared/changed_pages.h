@@ -7,9 +7,9 @@
 // Invariant: a page named by a record before a point of the log is noted or taken when the log's
 //            lock is held at that point, unless a stored checkpoint has written it as of that
 //            record. What was noted and never became durable costs a write of the page.
-// Sharing:   noted: under LogState::lock. taken: filled under both locks, read and cleared under
-//            checkpoint_lock. Death leaves too many bits. A file is opened under LogState::lock by
-//            the thread that needs it first; behind take() it is there.
+// Sharing:   noted: under the lock of the log. taken: filled under both locks, read and cleared
+//            under checkpoint_lock. Death leaves too many bits. A file is opened under the lock of
+//            the log by the thread that needs it first; behind take() it is there.
 // Contexts:  not in handlers.
 // Source:    docs/design.md D2, D6; hierarchy/exchange/PROTOCOL.md, "Durable domains".
 #pragma once
@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 
+#include "levels/page/shared/log_lock.h"
 #include "platform/files.h"
 #include "storage/control.h"
 #include "storage/file_table.h"
@@ -39,11 +40,11 @@ class ChangedPages {
                                     const storage::SegmentRecordV1 &record,
                                     std::uint64_t size_bytes) noexcept;
 
-  // REQUIRES LogState::lock. kIo and its kind: the file cannot be opened here. kCorrupt: no such
+  // kIo and its kind: the file cannot be opened here. kCorrupt: no such
   // page.
-  [[nodiscard]] Errc note(storage::PageId page) noexcept;
-  // REQUIRES both locks, or to be alone.
-  [[nodiscard]] Errc take() noexcept;
+  [[nodiscard]] Errc note(const LogLock::Held &held, storage::PageId page) noexcept;
+  // REQUIRES checkpoint_lock, too, or to be alone.
+  [[nodiscard]] Errc take(const LogLock::Held &held) noexcept;
   // Bits of pages 64 * index and following, and how many such words the segment has. REQUIRES
   // checkpoint_lock; take() before.
   [[nodiscard]] std::uint64_t taken(std::uint32_t segment, std::uint64_t index) const noexcept;

@@ -34,7 +34,9 @@ class DomainLock {
     Held(const Held &) = delete;
     Held &operator=(const Held &) = delete;
     Held &operator=(Held &&) = delete;
-    ~Held() { release(); }
+    ~Held() {
+      if (state_ != nullptr) release();
+    }
 
     // Gives the lock back early, and wakes the threads that sleep until the clock moves, when it
     // has. This object proves nothing afterwards.

@@ -115,8 +115,8 @@ void Reaper::reap_dead(const DomainLock::Held &held) noexcept {
   }
 }
 
-void Reaper::reap_suspects(const DomainLock::Held &held, std::uint64_t now) noexcept {
-  if (now < next_look_ns_.load(std::memory_order_relaxed)) return;
+void Reaper::look_at_suspects(const DomainLock::Held &held, std::uint64_t now) noexcept {
+  TMH_ASSERT(held.is_valid());
   next_look_ns_.store(now + kReapPeriodNs, std::memory_order_relaxed);
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {

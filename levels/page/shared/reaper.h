@@ -1,5 +1,5 @@
-// levels/page/shared/reaper.h -- cleaning up after participants that have died, and after a holder of the
-// domain lock that has.
+// levels/page/shared/reaper.h -- cleaning up after participants that have died, and after a holder
+// of the domain lock that has.
 // Shape:     walks a list of estates (estate.h), which knows what else there is to give back.
 // Invariant: each death is counted once, though the participant that reaps may die: see reap().
 // Sharing:   under the domain lock, by any thread of the process.
@@ -30,7 +30,9 @@ class Reaper final : public DomainLock::Heir {
   // All participants that have died.
   void reap_dead(const DomainLock::Held &held) noexcept;
   // Those that seem to run an instance for suspiciously long, at most every 100 ms.
-  void reap_suspects(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
+  void reap_suspects(const DomainLock::Held &held, std::uint64_t now_ns) noexcept {
+    if (now_ns >= next_look_ns_.load(std::memory_order_relaxed)) look_at_suspects(held, now_ns);
+  }
 
   // DomainLock::Heir
   void mend(const DomainLock::Held &held, DomainLock::Context context,
@@ -38,6 +40,7 @@ class Reaper final : public DomainLock::Heir {
 
  private:
   void repair(const DomainLock::Held &held) noexcept;
+  void look_at_suspects(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   void reap(const DomainLock::Held &held, std::uint32_t slot) noexcept;
   void finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept;
   void count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept;

@@ -1,6 +1,7 @@
-// levels/page/shared/shared.h -- what the processes of a domain share: files in place, their layout, the
-// domain lock, the turn, the table of accesses, the reaper, and the interfaces by which level 2 asks for what lies above
-// it (Recaller) and hands over what a dead participant leaves (Estate).
+// levels/page/shared/shared.h -- what the processes of a domain share: files in place, their
+// layout, the domain lock, the turn, the table of accesses, the reaper, and the interfaces by which
+// level 2 asks for what lies above it (Recaller) and hands over what a dead participant leaves
+// (Estate).
 // Shape:     the room's door: what other rooms use of it.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include "levels/page/shared/estate.h"
 #include "levels/page/shared/layout.h"
 #include "levels/page/shared/lines.h"
+#include "levels/page/shared/log_lock.h"
 #include "levels/page/shared/reaper.h"
 #include "levels/page/shared/recaller.h"
 #include "levels/page/shared/shared_files.h"

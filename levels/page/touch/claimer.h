@@ -22,13 +22,14 @@ class Claimer {
         slot_(slot),
         table_(ours.memory, slot),
         snapshot_(snapshot),
-        kind_(kind) {
+        kind_(kind),
+        meaning_(meaning_of(kind)) {
     ours.reaper.add(table_);
   }
 
   // See claim_kind.h.
-  [[nodiscard]] bool registers_touches() const noexcept { return page::registers_touches(kind_); }
-  [[nodiscard]] bool moves_snapshot() const noexcept { return page::moves_snapshot(kind_); }
+  [[nodiscard]] bool registers_touches() const noexcept { return meaning_.registers_touches; }
+  [[nodiscard]] bool moves_snapshot() const noexcept { return meaning_.moves_snapshot; }
 
   // The instance is about to touch the pages. It may FAIL by that, and others may.
   void claim(PageId first, std::uint64_t page_count, bool is_write) noexcept {
@@ -57,6 +58,7 @@ class Claimer {
   AccessTable table_;
   Snapshot &snapshot_;
   const ClaimKind kind_;
+  const ClaimMeaning meaning_;
 };
 
 }  // namespace tmh::page

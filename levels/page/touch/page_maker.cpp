@@ -19,8 +19,8 @@ bool PageMaker::make(PageId page, std::uint32_t *twin) noexcept {
   step(Step::kTouchLocked);
   const bool is_home_right = !ours_.has_lower || take_from_below(held, page);
   const bool versioned = !is_home_right || differs(held, page);
-  if (versioned && (*twin = mine_.lists.twins.take()) != 0)
-    read_snapshot(held, page, mine_.lists.twins.data(*twin));
+  if (versioned && (*twin = mine_.twins.take()) != 0)
+    read_snapshot(held, page, mine_.twins.data(*twin));
   // A guard may go although there are versions, of later snapshots. Should the page then not be
   // touched, only the log says that it must be guarded again.
   if (!versioned && ours_.memory.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
@@ -47,7 +47,7 @@ void PageMaker::read_snapshot(const DomainLock::Held &held, PageId page, std::by
   // newer.
   ours_.memory.read_home(page, to);
   ours_.recaller->as_of(held, page, snapshot_.line(), to);
-  mine_.lists.undone.push(page);
+  mine_.touches.note_undone(page);
   mine_.instance.has_read_behind = true;
 }
 
@@ -59,8 +59,8 @@ void PageMaker::install(PageId page, std::uint32_t twin) noexcept {
     if (const Errc why = ours_.memory.segment(storage::segment_number(page))
                              .home.allocate_blocks(storage::page_offset(page), kPageBytes);
         why != Errc::kOk) {
-      stand_ins_.put(page, mine_.lists.twins.data(twin), why);
-      mine_.lists.twins.give_back(twin);
+      stand_ins_.put(page, mine_.twins.data(twin), why);
+      mine_.twins.give_back(twin);
       return;
     }
   }
@@ -71,7 +71,7 @@ void PageMaker::install(PageId page, std::uint32_t twin) noexcept {
   } else {
     // 1 us less than a page fault, which would do as well
     (void)platform::populate(to, kPageBytes, true);
-    std::memcpy(to, mine_.lists.twins.data(twin), kPageBytes);
+    std::memcpy(to, mine_.twins.data(twin), kPageBytes);
     mine_.views.local(page).twin = twin;
   }
   mine_.touches.list(page, PageState::kPrivate);
@@ -82,9 +82,7 @@ bool PageMaker::take_from_below(const DomainLock::Held &held, PageId page) noexc
   TMH_ASSERT(held.is_valid());
   TMH_ASSERT(ours_.has_lower);
   const std::uint64_t newest = ours_.recaller->take(held, page);
-  LocalPage &l = mine_.views.local(page);
-  if ((l.lists & kInResident) == 0) mine_.lists.resident.push(page);
-  l.lists |= kResident | kInResident;
+  mine_.residents.add(page, &mine_.views.local(page));
   if (newest <= snapshot_.line() || (snapshot_.extend(held) && newest <= snapshot_.line()))
     return true;
   if (!mine_.instance.is_query && !mine_.instance.has_failed())

@@ -34,7 +34,7 @@ void PageOpener::open_guarded(View &view, PageId page) noexcept {
 }
 
 bool PageOpener::open(View &view, PageId page, bool is_write) noexcept {
-  if (mine_.views.block_pages() > 1) return open_block(view, page);
+  if (mine_.views.areas().block_pages() > 1) return open_block(view, page);
   claimer_.claim(page, 1, is_write);
   return open_page(view, page, is_write);
 }
@@ -55,7 +55,7 @@ bool PageOpener::open_page(View &view, PageId page, bool is_write) noexcept {
         l.state = PageState::kReadOnly;
       }
     } else {
-      mine_.lists.twins.give_back(twin);
+      mine_.twins.give_back(twin);
     }
   }
   if (l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate)) {
@@ -65,7 +65,7 @@ bool PageOpener::open_page(View &view, PageId page, bool is_write) noexcept {
   }
   if (!refused) return true;
   // vm.max_map_count is nearer than we thought: larger blocks from here on
-  mine_.views.use_large_blocks();
+  mine_.views.areas().use_large_blocks();
   return open_block(view, page);
 }
 
@@ -74,7 +74,7 @@ bool PageOpener::open_block(View &view, PageId page) noexcept {
   TMH_ASSERT(view.base != nullptr && storage::segment_number(page) == view.segment);
   const std::uint64_t usable =
       ours_.memory.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
-  std::uint64_t count_max = mine_.views.block_pages(), first = 0, count = 0;
+  std::uint64_t count_max = mine_.views.areas().block_pages(), first = 0, count = 0;
   bool is_whole = false, is_tail_open = false;
   for (;; count_max *= 16) {
     is_whole = count_max * kPageBytes >= view.bytes;
@@ -112,8 +112,7 @@ bool PageOpener::open_block(View &view, PageId page) noexcept {
     if (l.state == PageState::kReadOnly) mine_.touches.list(each, PageState::kPrivate);
     if (l.state == PageState::kAbsent) mine_.touches.list(each, PageState::kFile);
   }
-  mine_.lists.blocks.push(first_page);
-  mine_.lists.blocks.push(PageId{is_tail_open ? view.bytes / kPageBytes : count});
+  mine_.kept.note_block(first_page, is_tail_open ? view.bytes / kPageBytes : count);
   return true;
 }
 

@@ -17,6 +17,7 @@
 #include "levels/page/shared/shared.h"
 #include "levels/page/versions/versions.h"
 #include "levels/page/views/views.h"
+#include "platform/try.h"
 
 namespace tmh::page {
 
@@ -25,14 +26,17 @@ class Replay {
   // All outlive it.
   Replay(const ConsistencyTree &tree, Mine &mine) noexcept : tree_(tree), mine_(mine) {}
 
-  // Address space for the lines.
-  [[nodiscard]] Errc reserve() noexcept { return gathered_.reserve(kPagesMax * kPageBytes); }
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept {
+    TMH_TRY(replayed_.reserve());
+    return gathered_.reserve(kPagesMax * kPageBytes);
+  }
   // The page's copy shall have these lines as they are committed now.
   void gather(const DomainLock::Held &held, PageId page, LineMask lines) noexcept;
   // Before an instance reads them. REQUIRES: what the running instance has touched is collected;
   // the views are open to the engine.
   void finish() noexcept {
-    if (count_ != 0 || !mine_.lists.replayed.empty()) store_and_arm();
+    if (count_ != 0 || !replayed_.empty()) store_and_arm();
   }
 
  private:
@@ -44,6 +48,8 @@ class Replay {
 
   const ConsistencyTree &tree_;
   Mine &mine_;
+  // kClean, and brought up to date: to be armed again.
+  PageList replayed_;
   ReservedArray gathered_;
   std::size_t count_ = 0;
   std::array<PageId, kPagesMax> pages_;

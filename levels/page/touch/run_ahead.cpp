@@ -66,8 +66,7 @@ bool RunAhead::take_one(const DomainLock::Held &held, PageId page) noexcept {
                        !ours_.tree.has_version(held, page, snapshot_.at()) &&
                        ours_.recaller->take_ahead(held, page, snapshot_.line());
   if (!is_free) return false;
-  if ((l.lists & kInResident) == 0) mine_.lists.resident.push(page);
-  l.lists |= kResident | kInResident;
+  mine_.residents.add(page, &l);
   l.state = PageState::kAbsent;
   // As in PageMaker::make(): its newer versions need not be the first ones that it has had since
   // the snapshot.

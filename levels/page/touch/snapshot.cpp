@@ -120,8 +120,8 @@ bool Snapshot::views_stand() noexcept {
   if (mine_.tracking.is_silent() && (follow_needed_ || ours_.memory.state().versioned_stamp.load(
                                                            std::memory_order_relaxed) > synced_))
     return false;
-  if (mine_.lists.kept.size() > kFewPages) return false;
-  for (const PageId page : mine_.lists.kept) {
+  if (mine_.kept.pages().size() > kFewPages) return false;
+  for (const PageId page : mine_.kept.pages()) {
     const PageState shown = mine_.views.local(page).state;
     if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
     if (ours_.memory.meta_to_read(page).stamp.load(std::memory_order_relaxed) > kept_synced_)
@@ -205,7 +205,7 @@ void Snapshot::pull(const DomainLock::Held &held) noexcept {
 void Snapshot::follow_releases(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   DomainState &state = ours_.memory.state();
-  for (const PageId page : mine_.lists.resident) {
+  for (const PageId page : mine_.residents.pages()) {
     if (!ours_.recaller->is_resident(held, page)) mine_.views.lose(page);
   }
   if (mine_.tracking.is_silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
@@ -240,7 +240,7 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
         // Where the page belongs to level 1 by now this may be half a commit of it: an entry behind
         // this one tells of the release, and the page is lost before any instance reads it.
         ours_.tree.read(held, page, ~0ull, entry.lines, mine_.views.address_of(page));
-        copy_lines(mine_.lists.twins.data(l.twin), mine_.views.address_of(page), entry.lines);
+        copy_lines(mine_.twins.data(l.twin), mine_.views.address_of(page), entry.lines);
       }
       break;
     case PageState::kFile:
@@ -260,7 +260,7 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
 
 // No page of the read set has a stamp behind the snapshot.
 bool Snapshot::kept_pages_are_old() const noexcept {
-  for (const PageId page : mine_.lists.kept) {
+  for (const PageId page : mine_.kept.pages()) {
     const PageState shown = mine_.views.local(page).state;
     if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
     if (ours_.memory.meta_to_read(page).stamp.load(std::memory_order_relaxed) > at_)
@@ -282,6 +282,20 @@ bool Snapshot::names_page_read(std::uint64_t from, std::uint64_t to, PageId *pag
   return false;
 }
 
+AbortCause Snapshot::find_conflict_of_reads(const DomainLock::Held &held) const noexcept {
+  const AbortCause failed = mine_.instance.why_failed();
+  if (failed != AbortCause::kNone) return failed;
+  return no_page_was_committed(held) ? AbortCause::kNone : AbortCause::kValidation;
+}
+
+AbortCause Snapshot::find_conflict(const DomainLock::Held &held,
+                                   const std::vector<Write> &writes) const noexcept {
+  if (mine_.instance.is_serializable()) return find_conflict_of_reads(held);
+  const AbortCause failed = mine_.instance.why_failed();
+  if (failed != AbortCause::kNone) return failed;
+  return no_line_was_committed(held, writes) ? AbortCause::kNone : AbortCause::kValidation;
+}
+
 // Where others have committed since the snapshot.
 bool Snapshot::no_page_was_committed(const DomainLock::Held &held) const noexcept {
   TMH_ASSERT(held.is_valid());
@@ -291,7 +305,7 @@ bool Snapshot::no_page_was_committed(const DomainLock::Held &held) const noexcep
   const std::uint64_t from = validated_position();
   // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
   // log entries never do.
-  if (claims_move_it_ || !are_listed(from, head) || mine_.lists.kept.size() < head - from + 16)
+  if (claims_move_it_ || !are_listed(from, head) || mine_.kept.pages().size() < head - from + 16)
     return kept_pages_are_old();
   PageId page{};
   return !names_page_read(from, head, &page) || invalid_by(page);
@@ -346,7 +360,7 @@ bool Snapshot::may_commit_so_far(const std::vector<Write> &writes) noexcept {
       // Which lines only versions tell, and these only under the lock.
       is_valid = std::none_of(writes.begin(), writes.end(), is_new) ||
                  no_line_was_committed(ours_.lock.take(), writes);
-    } else if (behind > kEntriesAhead || mine_.lists.kept.size() < behind + 16) {
+    } else if (behind > kEntriesAhead || mine_.kept.pages().size() < behind + 16) {
       is_valid = kept_pages_are_old();
     } else {
       PageId page{};
@@ -391,7 +405,7 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
   DomainState &state = ours_.memory.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to
   // it; as of what only undo words know.
-  if (mine_.instance.has_failed() || resync_needed_ || !mine_.lists.standing_in.empty() ||
+  if (mine_.instance.has_failed() || resync_needed_ || mine_.views.any_stands_in() ||
       mine_.instance.has_read_behind)
     return false;
   if (knows_too_little(held) || !may_see_now(held)) return false;

@@ -68,20 +68,13 @@ class Snapshot {
   // Why the instance can only abort: it has failed, or a page of its read set was committed since
   // the snapshot. kNone: nothing is in its way.
   [[nodiscard]] AbortCause conflict_of_reads(const DomainLock::Held &held) const noexcept {
-    if (is_alone(held)) return AbortCause::kNone;
-    const AbortCause failed = mine_.instance.why_failed();
-    if (failed != AbortCause::kNone) return failed;
-    return no_page_was_committed(held) ? AbortCause::kNone : AbortCause::kValidation;
+    return is_alone(held) ? AbortCause::kNone : find_conflict_of_reads(held);
   }
   // The same of a commit. Serializable: of what was read. Snapshot isolation: a line of `writes`
   // was committed since the snapshot.
   [[nodiscard]] AbortCause conflict(const DomainLock::Held &held,
                                     const std::vector<Write> &writes) const noexcept {
-    if (mine_.instance.is_serializable()) return conflict_of_reads(held);
-    if (is_alone(held)) return AbortCause::kNone;
-    const AbortCause failed = mine_.instance.why_failed();
-    if (failed != AbortCause::kNone) return failed;
-    return no_line_was_committed(held, writes) ? AbortCause::kNone : AbortCause::kValidation;
+    return is_alone(held) ? AbortCause::kNone : find_conflict(held, writes);
   }
   // The same as far as commits are published, and mostly without the lock: conflict() then looks at
   // what has come since. For a commit that has much to do before it has the lock. False: it can
@@ -124,11 +117,13 @@ class Snapshot {
   [[nodiscard]] bool is_alone(const DomainLock::Held &held) const noexcept {
     TMH_ASSERT(held.is_valid());
     // No other instance has committed since an irrevocable one was untouched.
-    return !mine_.instance.has_failed() &&
-           (mine_.instance.is_irrevocable ||
-            (!mine_.instance.was_failed() &&
-             ours_.memory.state().clock.load(std::memory_order_relaxed) == at_));
+    if (mine_.instance.is_irrevocable) return !mine_.instance.has_failed();
+    return mine_.instance.why_failed() == AbortCause::kNone &&
+           ours_.memory.state().clock.load(std::memory_order_relaxed) == at_;
   }
+  [[nodiscard]] AbortCause find_conflict_of_reads(const DomainLock::Held &held) const noexcept;
+  [[nodiscard]] AbortCause find_conflict(const DomainLock::Held &held,
+                                         const std::vector<Write> &writes) const noexcept;
   [[nodiscard]] bool no_page_was_committed(const DomainLock::Held &held) const noexcept;
   [[nodiscard]] bool no_line_was_committed(const DomainLock::Held &held,
                                            const std::vector<Write> &writes) const noexcept;

@@ -97,8 +97,7 @@ void StandIns::put_around(PageId page, const std::byte *content, Errc why) noexc
 // Instance::gives_way: the level below uses the page. The instance reads it as of its snapshot,
 // takes nothing, and FAILs.
 bool StandIns::stands_aside(PageId page) noexcept {
-  if (!mine_.instance.gives_way || mine_.instance.is_irrevocable ||
-      mine_.lists.standing_in.size() >= kAsideMax)
+  if (!mine_.instance.gives_way || mine_.instance.is_irrevocable || pages_.size() >= kAsideMax)
     return false;
   {
     const DomainLock::Held held = ours_.lock.take(DomainLock::Context::kHandler);
@@ -121,6 +120,7 @@ void StandIns::put_range(PageId first, std::uint64_t count, const std::byte *con
     std::abort();
   }
   ++ranges_;
+  mine_.views.note_stand_ins(true);
   if (content != nullptr) std::memcpy(at, content, kPageBytes);
   if (mine_.instance.is_query) mprotect(at, bytes, PROT_READ);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -129,7 +129,7 @@ void StandIns::put_range(PageId first, std::uint64_t count, const std::byte *con
     TMH_ASSERT((l.lists & kStandsIn) == 0);
     l.lists |= kStandsIn;
     l.state = PageState::kPrivate;
-    mine_.lists.standing_in.push(page);
+    pages_.push(page);
   }
   mine_.keeping.first_touch();
   if (mine_.instance.is_query) return;
@@ -139,7 +139,7 @@ void StandIns::put_range(PageId first, std::uint64_t count, const std::byte *con
 // A query's stores to what stands in for a page must be seen: the end does not
 // compare that.
 void StandIns::protect(PageId first, std::uint64_t count) noexcept {
-  for (const PageId page : mine_.lists.standing_in)
+  for (const PageId page : pages_)
     if (page >= first &&
         static_cast<std::uint64_t>(page) - static_cast<std::uint64_t>(first) < count)
       mprotect(mine_.views.address_of(page), kPageBytes, PROT_READ);
@@ -149,7 +149,7 @@ void StandIns::remove(PageId page) noexcept {
   TMH_ASSERT((mine_.views.local(page).lists & kStandsIn) != 0);
   LocalPage &l = mine_.views.local(page);
   mine_.views.map_anew(page);
-  mine_.lists.twins.give_back(l.twin);
+  mine_.twins.give_back(l.twin);
   l.twin = 0;
   l.state = PageState::kAbsent;
   l.lists &= static_cast<std::uint8_t>(~kStandsIn);
@@ -159,8 +159,9 @@ void StandIns::remove(PageId page) noexcept {
 }
 
 void StandIns::remove_them() noexcept {
-  for (const PageId page : mine_.lists.standing_in) remove(page);
-  mine_.lists.standing_in.clear();
+  for (const PageId page : pages_) remove(page);
+  pages_.clear();
+  mine_.views.note_stand_ins(false);
 }
 
 }  // namespace tmh::page

@@ -25,6 +25,10 @@ class StandIns {
   StandIns(Ours &ours, Mine &mine, const Snapshot &snapshot) noexcept
       : ours_(ours), mine_(mine), snapshot_(snapshot) {}
 
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept { return pages_.reserve(); }
+  // Pages of the running instance.
+  [[nodiscard]] const PageList &pages() const noexcept { return pages_; }
   void begin_instance() noexcept {
     hole_ = kNoHole;
     ranges_ = 0;
@@ -45,7 +49,7 @@ class StandIns {
   void protect(PageId first, std::uint64_t count) noexcept;
   // At the end of the instance: the pages are as if never touched.
   void remove_all() noexcept {
-    if (!mine_.lists.standing_in.empty()) [[unlikely]]
+    if (!pages_.empty()) [[unlikely]]
       remove_them();
   }
 
@@ -68,6 +72,8 @@ class StandIns {
   Ours &ours_;
   Mine &mine_;
   const Snapshot &snapshot_;
+  // At which memory stands in.
+  PageList pages_;
   // Touched last where there was no block.
   PageId hole_ = kNoHole;
   // Mapped by this instance so far.

@@ -1,5 +1,5 @@
-// levels/page/touch/touch.h -- the first access of an instance to a page: how it becomes known, what the
-// page's content is in the instance's snapshot, and how the page gets it.
+// levels/page/touch/touch.h -- the first access of an instance to a page: how it becomes known,
+// what the page's content is in the instance's snapshot, and how the page gets it.
 // Shape:     the room's door: what other rooms use of it.
 #pragma once
 

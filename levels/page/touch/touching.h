@@ -14,6 +14,7 @@
 #include "levels/page/touch/stand_ins.h"
 #include "levels/page/versions/versions.h"
 #include "levels/page/views/views.h"
+#include "platform/try.h"
 
 namespace tmh::page {
 
@@ -29,6 +30,12 @@ struct Touching {
         first_touch(ours, mine, stand_ins, opener, ahead) {}
   Touching(const Touching &) = delete;
   Touching &operator=(const Touching &) = delete;
+
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept {
+    TMH_TRY(snapshot.reserve());
+    return stand_ins.reserve();
+  }
 
   Snapshot snapshot;
   StandIns stand_ins;

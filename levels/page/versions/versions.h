@@ -1,5 +1,5 @@
-// levels/page/versions/versions.h -- the lines that commits have changed while they are not home yet, and
-// what is held of the past.
+// levels/page/versions/versions.h -- the lines that commits have changed while they are not home
+// yet, and what is held of the past.
 // Shape:     the room's door: what other rooms use of it.
 #pragma once
 

@@ -31,28 +31,27 @@ std::size_t Evictor::pages_max() const noexcept {
 }
 
 void Evictor::evict() noexcept {
-  held_ = lists_.own_pages();
+  held_ = own_pages();
   const std::size_t added = held_ > held_before_ ? held_ - held_before_ : 0;
   budget_ = kPagesPerEnd + added;
-  TMH_ASSERT(lists_.evicted.empty());
+  TMH_ASSERT(evicted_.empty());
   if (policy_.kind == PageCacheKind::kAdaptive)
     take_replayed();
   else
-    lists_.useless.clear();
+    kept_.forget_useless();
   if (policy_.kind == PageCacheKind::kScan && ++ends_since_scan_ >= policy_.limit) {
     ends_since_scan_ = 0;
-    left_to_scan_ = lists_.kept.size();
+    left_to_scan_ = kept_.pages().size();
   }
   if (left_to_scan_ != 0 || is_over()) turn_hand();
   if (!is_over()) looks_in_vain_ = 0;
-  if (!lists_.evicted.empty()) drop_taken();
-  held_before_ = lists_.own_pages();
+  if (!evicted_.empty()) drop_taken();
+  held_before_ = own_pages();
 }
 
 void Evictor::take_replayed() noexcept {
-  while (!lists_.useless.empty() && budget_ != 0) {
-    const PageId page = lists_.useless[lists_.useless.size() - 1];
-    lists_.useless.truncate(lists_.useless.size() - 1);
+  PageId page{};
+  while (budget_ != 0 && kept_.take_useless(&page)) {
     if (!views_.is_mapped(page)) continue;
     const LocalPage &l = views_.local(page);
     const bool is_useless = l.state == PageState::kClean && !is_taken(l) &&
@@ -63,10 +62,10 @@ void Evictor::take_replayed() noexcept {
 
 void Evictor::turn_hand() noexcept {
   for (std::size_t looks = budget_ * kLooksPerPage;
-       looks != 0 && budget_ != 0 && !lists_.kept.empty() && (left_to_scan_ != 0 || is_over());
+       looks != 0 && budget_ != 0 && !kept_.pages().empty() && (left_to_scan_ != 0 || is_over());
        --looks) {
-    if (hand_ >= lists_.kept.size()) hand_ = 0;
-    const PageId page = lists_.kept[hand_++];
+    if (hand_ >= kept_.pages().size()) hand_ = 0;
+    const PageId page = kept_.pages()[hand_++];
     if (left_to_scan_ != 0) --left_to_scan_;
     if (has_passed(&views_.local(page)))
       take(page);
@@ -86,7 +85,7 @@ bool Evictor::has_passed(LocalPage *page) const noexcept {
   // It has a twin, and becomes kClean when it is not stored to. Two pages of memory are too many,
   // and the hand has been round all others.
   if (page->state != PageState::kPrivate || page->twin == 0 || !is_over()) return false;
-  const bool is_all_in_use = looks_in_vain_ >= lists_.kept.size();
+  const bool is_all_in_use = looks_in_vain_ >= kept_.pages().size();
   return page->unchanged_compares != 0 || is_all_in_use;
 }
 
@@ -100,48 +99,46 @@ void Evictor::take(PageId page) noexcept {
   held_ -= l.twin != 0 ? 2 : 1;
   --budget_;
   // When all copies are in use it stays so until there are few enough.
-  if (looks_in_vain_ < lists_.kept.size()) looks_in_vain_ = 0;
-  lists_.evicted.push(page);
+  if (looks_in_vain_ < kept_.pages().size()) looks_in_vain_ = 0;
+  evicted_.push(page);
 }
 
 void Evictor::drop_taken() noexcept {
-  PageList &evicted = lists_.evicted;
-  std::sort(evicted.begin(), evicted.end());
+  std::sort(evicted_.begin(), evicted_.end());
   std::size_t count = 0;
-  for (std::size_t i = 0; i < evicted.size();) {
-    const PageId first = evicted[i];
+  for (std::size_t i = 0; i < evicted_.size();) {
+    const PageId first = evicted_[i];
     std::uint64_t pages = 1;
-    while (++i < evicted.size() &&
-           static_cast<std::uint64_t>(evicted[i]) == static_cast<std::uint64_t>(first) + pages)
+    while (++i < evicted_.size() &&
+           static_cast<std::uint64_t>(evicted_[i]) == static_cast<std::uint64_t>(first) + pages)
       ++pages;
     views_.drop_run(first, pages);
     count += pages;
   }
-  evicted.clear();
+  evicted_.clear();
   instance_.own.add(Count::kPageCacheEvictions, count);
-  if (lists_.twins.in_use() == 0) lists_.twins.forget();
+  if (twins_.in_use() == 0) twins_.forget();
   dead_ += count;
-  if (dead_ > lists_.kept.size() / 2) forget_dead();
+  if (dead_ > kept_.pages().size() / 2) forget_dead();
 }
 
 // What was touched again meanwhile stays.
 void Evictor::forget_dead() noexcept {
-  const std::size_t count = lists_.kept.size();
+  const std::size_t count = kept_.pages().size();
   const std::size_t hand = hand_ < count ? hand_ : 0;
   std::size_t still = 0, left_to_scan = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  kept_.retain([&](std::size_t i, PageId page) {
     if (i == hand) hand_ = still;
-    const PageId page = lists_.kept[i];
     LocalPage &l = views_.local(page);
     if (l.state == PageState::kAbsent || l.state == PageState::kGuarded) {
       l.lists &= static_cast<std::uint8_t>(~kInKept);
-      continue;
+      return false;
     }
     // The scan goes on from the hand, round the end.
     if ((i >= hand ? i - hand : i + count - hand) < left_to_scan_) ++left_to_scan;
-    lists_.kept[still++] = page;
-  }
-  lists_.kept.truncate(still);
+    ++still;
+    return true;
+  });
   left_to_scan_ = left_to_scan;
   dead_ = 0;
 }

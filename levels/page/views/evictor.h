@@ -18,8 +18,8 @@
 #include <tmh/policies.hpp>
 
 #include "levels/page/views/instance.h"
+#include "levels/page/views/kept_pages.h"
 #include "levels/page/views/local_pages.h"
-#include "levels/page/views/page_lists.h"
 #include "levels/page/views/segment_views.h"
 
 namespace tmh::page {
@@ -27,8 +27,10 @@ namespace tmh::page {
 class Evictor {
  public:
   // All outlive it.
-  Evictor(Views &views, PageLists &lists, Instance &instance) noexcept
-      : views_(views), lists_(lists), instance_(instance) {}
+  Evictor(Views &views, KeptPages &kept, Twins &twins, Instance &instance) noexcept
+      : views_(views), kept_(kept), twins_(twins), instance_(instance) {}
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept { return evicted_.reserve(); }
 
   // Before an instance begins.
   void use(const PageCache &policy) noexcept;
@@ -36,7 +38,7 @@ class Evictor {
   void evict() noexcept;
   // For tools: the memory that the views' own copies take.
   void publish_size() noexcept {
-    const auto pages = static_cast<std::uint32_t>(lists_.own_pages());
+    const auto pages = static_cast<std::uint32_t>(own_pages());
     std::atomic<std::uint32_t> &shown = instance_.own.shown.page_cache_pages;
     // relaxed: its only writer
     if (shown.load(std::memory_order_relaxed) != pages)
@@ -55,6 +57,8 @@ class Evictor {
   static constexpr std::size_t kPagesPerMebibyte = (1u << 20) / kPageBytes;
 
   [[nodiscard]] std::size_t pages_max() const noexcept;
+  // Of memory, for copies and twins.
+  [[nodiscard]] std::size_t own_pages() const noexcept { return kept_.copies() + twins_.in_use(); }
   void take_replayed() noexcept;
   void turn_hand() noexcept;
   [[nodiscard]] bool is_over() const noexcept { return held_ > pages_max(); }
@@ -67,7 +71,8 @@ class Evictor {
   void forget_dead() noexcept;
 
   Views &views_;
-  PageLists &lists_;
+  KeptPages &kept_;
+  Twins &twins_;
   Instance &instance_;
   PageCache policy_;
   // Pages that this end may still evict.
@@ -75,14 +80,16 @@ class Evictor {
   // Own copies and twins, without those that are about to be dropped.
   std::size_t held_ = 0;
   std::size_t held_before_ = 0;
-  // Next in lists_.kept.
+  // That this end is about to drop.
+  PageList evicted_;
+  // Next in KeptPages::pages().
   std::size_t hand_ = 0;
   // Pages that the running scan has to pass.
   std::size_t left_to_scan_ = 0;
   std::uint32_t ends_since_scan_ = 0;
   // In a row, without one that went.
   std::size_t looks_in_vain_ = 0;
-  // About so many pages of lists_.kept have been evicted.
+  // About so many of KeptPages::pages() have been evicted.
   std::size_t dead_ = 0;
 };
 

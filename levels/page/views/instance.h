@@ -15,23 +15,30 @@
 
 namespace tmh::page {
 
-struct Instance {
+// What begins anew with each instance.
+struct InstanceRun {
+  bool is_query = false;
+  ConflictPolicy policy = ConflictPolicy::kOldestWins;
+  Isolation isolation = Isolation::kSerializable;
+  bool is_irrevocable = false;
+  // The fault ring overflowed: any foreign commit is a conflict.
+  bool has_read_everything = false;
+  // See Engine::has_read_behind().
+  bool has_read_behind = false;
+  // First byte stored to by a query.
+  std::uintptr_t query_wrote = 0;
+};
+
+struct Instance : InstanceRun {
   explicit Instance(storage::Participant &of) noexcept
       : own(of), number(of.incarnation.load(std::memory_order_relaxed) << 32) {}
 
   // The next one; it runs when its snapshot is there.
-  void begin(bool query, ConflictPolicy conflicts, Isolation promise) noexcept {
+  void begin(const InstanceRun &run) noexcept {
     TMH_ASSERT(!is_running);
     ++number;
-    policy = conflicts;
-    is_query = query;
-    isolation = promise;
-    is_irrevocable = false;
-    has_read_everything = false;
-    has_read_behind = false;
-    query_wrote = 0;
+    static_cast<InstanceRun &>(*this) = run;
     failed_cause_ = AbortCause::kNone;
-    failed_error_ = Errc::kOk;
   }
   // It can only abort now. error: kNoSpace's reason, which stays.
   void fail(AbortCause cause, Errc error = Errc::kOk) noexcept {
@@ -44,6 +51,7 @@ struct Instance {
   }
   // By its own doing: the policy, a conflict that it has found, or lack of space.
   [[nodiscard]] bool has_failed() const noexcept { return failed_cause_ != AbortCause::kNone; }
+  // REQUIRES has_failed().
   [[nodiscard]] Errc failed_error() const noexcept { return failed_error_; }
   // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck.
   // acquire: pairs with their release.
@@ -76,21 +84,11 @@ struct Instance {
   storage::Participant &own;
   // Never repeats in the domain, whatever process had the slot before.
   std::uint64_t number;
-  ConflictPolicy policy = ConflictPolicy::kOldestWins;
-  Isolation isolation = Isolation::kSerializable;
   bool is_running = false;
-  bool is_query = false;
-  bool is_irrevocable = false;
   // It aborts where it would take a page that the level below has used. Set before begin().
   bool gives_way = false;
   // Pages were mapped already when it began: what it reads is not known exactly.
   bool began_with_kept = false;
-  // The fault ring overflowed: any foreign commit is a conflict.
-  bool has_read_everything = false;
-  // See Engine::has_read_behind().
-  bool has_read_behind = false;
-  // First byte stored to by a query.
-  std::uintptr_t query_wrote = 0;
   // A query of the past: the moment that it reads. Its pin stands at the present.
   static constexpr std::uint64_t kPresent = ~0ull;
   std::uint64_t past = kPresent;

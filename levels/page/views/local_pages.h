@@ -106,12 +106,18 @@ class PageList {
     TMH_ASSERT(i < count_);
     return data()[i];
   }
+  [[nodiscard]] storage::PageId operator[](std::size_t i) const noexcept {
+    TMH_ASSERT(i < count_);
+    return data()[i];
+  }
   [[nodiscard]] storage::PageId *begin() noexcept { return data(); }
   [[nodiscard]] storage::PageId *end() noexcept { return data() + count_; }
+  [[nodiscard]] const storage::PageId *begin() const noexcept { return data(); }
+  [[nodiscard]] const storage::PageId *end() const noexcept { return data() + count_; }
 
  private:
   static constexpr std::size_t kKeep = 1u << 16;  // 512 KiB stay for the next large instance
-  [[nodiscard]] storage::PageId *data() noexcept {
+  [[nodiscard]] storage::PageId *data() const noexcept {
     return reinterpret_cast<storage::PageId *>(memory_.base());
   }
   ReservedArray memory_;

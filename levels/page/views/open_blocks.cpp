@@ -37,7 +37,7 @@ bool OpenBlocks::is_in_use(const View &view, std::uint64_t index) const noexcept
 // Behind the unused pages from `first` on; at most `end`.
 std::uint64_t OpenBlocks::end_of_unused(const View &view, std::uint64_t first,
                                         std::uint64_t end) const noexcept {
-  if (lists_.standing_in.empty() && !views_.any_protected()) return end;
+  if (!views_.any_stands_in() && !views_.any_protected()) return end;
   while (first < end && !is_in_use(view, first)) ++first;
   return first;
 }

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "levels/page/shared/shared.h"
-#include "levels/page/views/page_lists.h"
 #include "levels/page/views/segment_views.h"
 
 namespace tmh::page {
@@ -16,8 +15,7 @@ namespace tmh::page {
 class OpenBlocks {
  public:
   // All outlive it.
-  OpenBlocks(const SharedState &memory, Views &views, const PageLists &lists) noexcept
-      : memory_(memory), views_(views), lists_(lists) {}
+  OpenBlocks(const SharedState &memory, Views &views) noexcept : memory_(memory), views_(views) {}
 
   // The pages become accessible. REQUIRES: they lie in one block.
   void open_pages(View &view, PageId first, std::uint64_t page_count) noexcept;
@@ -34,7 +32,6 @@ class OpenBlocks {
 
   const SharedState &memory_;
   Views &views_;
-  const PageLists &lists_;
 };
 
 }  // namespace tmh::page

@@ -17,18 +17,19 @@ using storage::page_id;
 using storage::page_index;
 using storage::PageIndex;
 
-Views::Views(SharedState &memory, TrackingChoice &tracking, PageLists &lists)
+Views::Views(SharedState &memory, TrackingChoice &tracking, KeptPages &kept,
+             ResidentPages &residents, Twins &twins)
     : memory_(memory),
       tracking_(tracking),
-      lists_(lists),
+      kept_(kept),
+      residents_(residents),
+      twins_(twins),
       key_(memory.view_key()),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
   mapped_.reserve(storage::kSegmentsMax);  // add() has nowhere to throw to
-  views_here_.fetch_add(1, std::memory_order_relaxed);
 }
 
 Views::~Views() {
-  views_here_.fetch_sub(1, std::memory_order_relaxed);
   while (!mapped_.empty()) remove(mapped_.back());
 }
 
@@ -79,6 +80,7 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
   view.base = base;
   mapped_.push_back(segment);
   TMH_ASSERT(mapped_.size() <= storage::kSegmentsMax);
+  index_.add(view);
   *out = base;
   return Errc::kOk;
 }
@@ -89,7 +91,7 @@ void Views::remove(std::uint32_t segment) noexcept {
   View &view = views_[segment];
   drop_all();
   lose_all(segment);
-  last_bytes_ = 0;
+  index_.remove(view);
   platform::withdraw_fault_range(reinterpret_cast<std::uintptr_t>(view.base));
   memory_.segment(segment).home.unmap_view(view.base);
   view.base = nullptr;
@@ -97,19 +99,6 @@ void Views::remove(std::uint32_t segment) noexcept {
   view.pages_memory.release();
   view.open_blocks.release();
   std::erase(mapped_, segment);
-}
-
-const View *Views::find(std::uintptr_t address) noexcept {
-  if (address - last_begin_ < last_bytes_) return last_view_;
-  for (const std::uint32_t segment : mapped_) {
-    const View &view = views_[segment];
-    if (address - reinterpret_cast<std::uintptr_t>(view.base) >= view.bytes) continue;
-    last_begin_ = reinterpret_cast<std::uintptr_t>(view.base);
-    last_bytes_ = view.bytes;
-    last_view_ = &view;
-    return last_view_;
-  }
-  return nullptr;
 }
 
 Errc Views::remap() noexcept {
@@ -126,19 +115,17 @@ Errc Views::remap() noexcept {
 }
 
 void Views::vacate() noexcept {
-  for (PageList *list : {&lists_.kept, &lists_.resident}) {
+  for (const PageList *list : {&kept_.pages(), &residents_.pages()}) {
     for (const PageId page : *list) {
       LocalPage &l = local(page);
-      lists_.twins.give_back(l.twin);
+      twins_.give_back(l.twin);
       l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), 0, 0};
     }
   }
-  for (PageList *list :
-       {&lists_.kept, &lists_.privates, &lists_.useless, &lists_.blocks, &lists_.resident})
-    list->clear();
-  lists_.copies = 0;
-  lists_.twins.forget();
-  protections_ = 0;
+  kept_.clear();
+  residents_.clear();
+  twins_.forget();
+  areas_.reset();
   any_protected_ = any_armed_ = false;
   for (const std::uint32_t segment : mapped_) views_[segment].open_blocks.forget_from(0);
 }
@@ -181,17 +168,12 @@ void Views::lose(PageId page) noexcept {
 }
 
 void Views::lose_all(std::uint32_t segment) noexcept {
-  std::size_t still = 0;
-  for (std::size_t i = 0; i < lists_.resident.size(); ++i) {
-    const PageId page = lists_.resident[i];
-    if (segment != kAllSegments && storage::segment_number(page) != segment) {
-      lists_.resident[still++] = page;
-      continue;
-    }
+  residents_.retain([&](PageId page) {
+    if (segment != kAllSegments && storage::segment_number(page) != segment) return true;
     lose(page);
     local(page).lists &= static_cast<std::uint8_t>(~kInResident);
-  }
-  lists_.resident.truncate(still);
+    return false;
+  });
 }
 
 // What neighbouring pages hold goes; all else about them stays.
@@ -227,11 +209,7 @@ void Views::copy_clean(PageId first, std::uint64_t page_count) noexcept {
   (void)platform::populate(memory_.home(first), page_count * kPageBytes, true);
   for (std::uint64_t i = 0; i < page_count; ++i) {
     const PageId page{static_cast<std::uint64_t>(first) + i};
-    LocalPage &l = local(page);
-    if (!is_own_copy(l.state)) ++lists_.copies;
-    l.state = PageState::kClean;
-    if ((l.lists & kInKept) == 0) lists_.kept.push(page);
-    l.lists |= kInKept;
+    kept_.note(page, &local(page), PageState::kClean);
   }
   arm(first, page_count);
 }
@@ -282,15 +260,15 @@ void Views::drop_run(PageId first, std::uint64_t page_count) noexcept {
     // then all of the view is closed before anybody touches it again, or the touch, and what is
     // stored, would go unnoticed.
     if (mprotect(at, page_count * kPageBytes, PROT_NONE) != 0) is_left_open_ = true;
-    ++protections_;
+    areas_.note_protection();
   }
   for (std::uint64_t i = 0; i < page_count; ++i) {
     const PageId page{static_cast<std::uint64_t>(first) + i};
     LocalPage &l = local(page);
-    lists_.twins.give_back(l.twin);
+    twins_.give_back(l.twin);
     l.twin = 0;
     l.unchanged_compares = 0;
-    if (is_own_copy(l.state) && (l.lists & kStandsIn) == 0) --lists_.copies;
+    if (is_own_copy(l.state) && (l.lists & kStandsIn) == 0) kept_.note_dropped_copy();
     l.state = PageState::kAbsent;
     if (guard_drops || (tracking_.is_silent() && versioned(page))) guard(page);
   }
@@ -300,22 +278,18 @@ void Views::drop_run(PageId first, std::uint64_t page_count) noexcept {
 // view is absent or guarded, and guards survive MADV_DONTNEED.
 void Views::drop_all() noexcept {
   constexpr std::size_t kOneByOne = 4;
-  if (lists_.kept.size() <= kOneByOne && lists_.blocks.empty() && tracking_.is_silent()) {
-    for (const PageId page : lists_.kept) {
+  if (kept_.pages().size() <= kOneByOne && !kept_.has_blocks() && tracking_.is_silent()) {
+    for (const PageId page : kept_.pages()) {
       if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded)
         drop_page(page);
       local(page).lists &= kLasting;
     }
-  } else if (!lists_.kept.empty()) {
+  } else if (!kept_.pages().empty()) {
     drop_spans();
   }
-  lists_.kept.clear();
-  lists_.privates.clear();
-  lists_.useless.clear();
-  lists_.blocks.clear();
-  lists_.copies = 0;
-  lists_.twins.forget();
-  protections_ = 0;
+  kept_.clear();
+  twins_.forget();
+  areas_.reset();
   any_armed_ = false;
 }
 
@@ -334,7 +308,7 @@ void Views::close_all() noexcept {
 void Views::drop_spans() noexcept {
   for (const std::uint32_t segment : mapped_) {
     std::uint64_t low = ~0ull, high = 0;
-    for (const PageId page : lists_.kept) {
+    for (const PageId page : kept_.pages()) {
       if (storage::segment_number(page) != segment) continue;
       low = std::min(low, static_cast<std::uint64_t>(page_index(page)));
       high = std::max(high, static_cast<std::uint64_t>(page_index(page)));
@@ -343,7 +317,7 @@ void Views::drop_spans() noexcept {
     std::byte *at = views_[segment].base + low * kPageBytes;
     if (any_armed_) disarm(page_id(segment, PageIndex{low}), high - low + 1);
     if (!platform::drop(at, (high - low + 1) * kPageBytes)) {
-      for (const PageId page : lists_.kept) {
+      for (const PageId page : kept_.pages()) {
         const PageState state = local(page).state;
         if (storage::segment_number(page) == segment && state != PageState::kAbsent &&
             state != PageState::kGuarded)
@@ -354,9 +328,9 @@ void Views::drop_spans() noexcept {
       // whole: the pieces become one area again
       mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);
   }
-  for (const PageId page : lists_.kept) {
+  for (const PageId page : kept_.pages()) {
     LocalPage &l = local(page);
-    lists_.twins.give_back(l.twin);
+    twins_.give_back(l.twin);
     const bool was_guarded = l.state == PageState::kGuarded;
     l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kLasting),
                   l.written_epoch, 0};
@@ -368,22 +342,10 @@ void Views::drop_spans() noexcept {
   }
 }
 
-// Thesis, appendix A.1 item 4: under vm.max_map_count an instance that scatters over many pages
-// goes on in larger ranges. The limit is 65,530 areas; an isolated page costs two. 12,288 single
-// pages and 2 x 6,144 blocks use 49,152 of them; blocks of 16 MiB then merge. Engines of other
-// threads have their share of the areas.
-std::uint64_t Views::block_pages() const noexcept {
-  const std::uint64_t protections = protections_ * views_here_.load(std::memory_order_relaxed);
-  if (protections < kBlocksAfter) return 1;
-  if (protections < kMediumBlocksAfter) return 16;
-  if (protections < kLargeBlocksAfter) return 256;
-  return 4096;
-}
-
 bool Views::protect(std::byte *begin, std::uint64_t bytes, int protection) noexcept {
   TMH_ASSERT(bytes > 0 && bytes % kPageBytes == 0);
   TMH_ASSERT(reinterpret_cast<std::uintptr_t>(begin) % kPageBytes == 0);
-  ++protections_;
+  areas_.note_protection();
   return mprotect(begin, bytes, protection) == 0;
 }
 
@@ -391,10 +353,6 @@ bool Views::unguard(PageId first, std::uint64_t page_count) noexcept {
   remove_guards(first, page_count);
   return !any_protected_ ||
          mprotect(address_of(first), page_count * kPageBytes, PROT_READ | PROT_WRITE) == 0;
-}
-
-void Views::use_large_blocks() noexcept {
-  protections_ = std::max(protections_, kLargeBlocksAfter);
 }
 
 }  // namespace tmh::page

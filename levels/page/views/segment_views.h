@@ -8,17 +8,19 @@
 //            (escalation to larger ranges).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "levels/page/shared/shared.h"
+#include "levels/page/views/areas.h"
+#include "levels/page/views/kept_pages.h"
 #include "levels/page/views/local_pages.h"
-#include "levels/page/views/page_lists.h"
+#include "levels/page/views/resident_pages.h"
 #include "levels/page/views/tracking_choice.h"
 #include "levels/page/views/view.h"
+#include "levels/page/views/view_index.h"
 #include "platform/assert.h"
 #include "platform/fault_handler.h"
 #include "platform/protection_keys.h"
@@ -37,7 +39,8 @@ class Views {
   };
 
   // All outlive it.
-  Views(SharedState &memory, TrackingChoice &tracking, PageLists &lists);
+  Views(SharedState &memory, TrackingChoice &tracking, KeptPages &kept, ResidentPages &residents,
+        Twins &twins);
   ~Views();
   Views(const Views &) = delete;
   Views &operator=(const Views &) = delete;
@@ -72,7 +75,7 @@ class Views {
     return views_[storage::segment_number(page)].base != nullptr;
   }
   // Null: the address belongs to no view.
-  [[nodiscard]] const View *find(std::uintptr_t address) noexcept;
+  [[nodiscard]] const View *find(std::uintptr_t address) noexcept { return index_.find(address); }
   [[nodiscard]] LocalPage &local(PageId page) const noexcept {
     TMH_ASSERT(is_mapped(page));
     return views_[storage::segment_number(page)]
@@ -122,20 +125,13 @@ class Views {
   // Some guard, or closed page, is a protected page, see guard().
   [[nodiscard]] bool any_protected() const noexcept { return any_protected_; }
   void note_protected() noexcept { any_protected_ = true; }
-  // Signal tracking: in blocks of so many pages are views opened, by how many areas there are.
-  [[nodiscard]] std::uint64_t block_pages() const noexcept;
-  // From here on the largest of them: an area was refused.
-  void use_large_blocks() noexcept;
-  [[nodiscard]] bool has_many_areas() const noexcept { return protections_ > kBlocksAfter / 2; }
+  // Memory stands in for some page, see StandIns.
+  void note_stand_ins(bool any) noexcept { any_stands_in_ = any; }
+  [[nodiscard]] bool any_stands_in() const noexcept { return any_stands_in_; }
+  // That its protections have made.
+  [[nodiscard]] Areas &areas() noexcept { return areas_; }
 
  private:
-  // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see
-  // block_pages().
-  static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432,
-                                 kLargeBlocksAfter = 24576;
-  // relaxed: divides the number of areas roughly
-  static inline std::atomic<std::uint32_t> views_here_{0};
-
   void drop_spans() noexcept;
   void discard(PageId first, std::uint64_t page_count) noexcept;
   void disarm(PageId first, std::uint64_t page_count) noexcept;
@@ -143,18 +139,17 @@ class Views {
 
   SharedState &memory_;
   TrackingChoice &tracking_;
-  PageLists &lists_;
+  KeptPages &kept_;
+  ResidentPages &residents_;
+  Twins &twins_;
   const int key_;
   std::unique_ptr<View[]> views_;
   std::vector<std::uint32_t> mapped_;
-  // The view found last: most look-ups repeat.
-  std::uintptr_t last_begin_ = 0;
-  std::uint64_t last_bytes_ = 0;
-  const View *last_view_ = nullptr;
-  // VMA-splitting calls since the views were last reset.
-  std::uint64_t protections_ = 0;
+  ViewIndex index_{storage::kSegmentsMax};
+  Areas areas_;
   bool has_lower_ = false;
   bool any_protected_ = false;
+  bool any_stands_in_ = false;
   // Some page is kClean, or was.
   bool any_armed_ = false;
   bool is_left_open_ = false;

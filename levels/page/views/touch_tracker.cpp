@@ -17,17 +17,11 @@ void TouchTracker::list(PageId page, PageState state) noexcept {
   TMH_ASSERT(state != PageState::kAbsent && state != PageState::kGuarded);
   LocalPage &l = views_.local(page);
   if (l.state == PageState::kClean) l.unchanged_compares = 0;  // it is stored to
-  if (is_own_copy(state) && !is_own_copy(l.state)) ++lists_.copies;
-  l.state = state;
+  kept_.note(page, &l, state);
   keeping_.first_touch();
-  if ((l.lists & kInKept) == 0) lists_.kept.push(page);
   observe::probe::first_touch(static_cast<std::uint64_t>(page),
                               state == PageState::kPrivate ? 1 : 0);
-  l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
-  if (state == PageState::kPrivate) {
-    if ((l.lists & kInPrivate) == 0) lists_.privates.push(page);
-    l.lists |= kInPrivate;
-  }
+  l.lists &= static_cast<std::uint8_t>(~kWrittenElsewhere);
 }
 
 void TouchTracker::collect_ring(platform::FaultRing &ring) noexcept {
@@ -47,10 +41,10 @@ void TouchTracker::collect_ring(platform::FaultRing &ring) noexcept {
       return;
     }
     l.lists |= kInFresh;
-    lists_.fresh.push(page);
+    fresh_.push(page);
   });
   instance_.own.add(Count::kFaultsKernel, found);
-  classify(lists_.fresh);
+  classify(fresh_);
   if (!complete) {
     // More faults than the ring holds, or no ring. The page tables know what was stored to, but
     // not what was read and reclaimed since.
@@ -60,25 +54,22 @@ void TouchTracker::collect_ring(platform::FaultRing &ring) noexcept {
 }
 
 void TouchTracker::collect_blocks() noexcept {
-  TMH_ASSERT(lists_.blocks.size() % 2 == 0);
-  for (std::size_t i = 0; i + 1 < lists_.blocks.size(); i += 2) {
-    const std::uint32_t segment = storage::segment_number(lists_.blocks[i]);
-    const auto listed = static_cast<std::uint64_t>(lists_.blocks[i + 1]);
+  kept_.visit_blocks([&](PageId first, std::uint64_t listed) {
+    const std::uint32_t segment = storage::segment_number(first);
     // with what the segment has grown by since
     const bool is_whole = listed * kPageBytes == views_.of(segment).bytes;
     const std::uint64_t count =
         is_whole ? memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes
                  : listed;
     for (std::uint64_t j = 0; j < count; ++j) {
-      const PageId page{static_cast<std::uint64_t>(lists_.blocks[i]) + j};
+      const PageId page{static_cast<std::uint64_t>(first) + j};
       const PageState state = views_.local(page).state;
-      if (state == PageState::kFile || (is_whole && state == PageState::kAbsent))
-        lists_.fresh.push(page);
+      if (state == PageState::kFile || (is_whole && state == PageState::kAbsent)) fresh_.push(page);
     }
-  }
-  // lists_.blocks stays until the views are reset: later stores of this instance must be found
+  });
+  // The blocks stay until the views are reset: later stores of this instance must be found
   // again
-  classify(lists_.fresh);
+  classify(fresh_);
 }
 
 // Asks the page tables which of `list` (sorted here) are private copies by now.
@@ -136,15 +127,22 @@ void TouchTracker::note(PageId page, PageKind kind) noexcept {
     if (tracking_.is_silent() || kind == PageKind::kAbsent) return;
     // Where all of a view is open, and its segment has grown, it was not taken from the level below
     // first. The next attempt will.
-    lists_.undone.push(page);
+    undone_.push(page);
     if (!instance_.is_query) instance_.fail(AbortCause::kValidation);
     return;
   }
   // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
   const bool may_copy_ahead =
       !instance_.is_serializable() && tracking_.is_silent() && tracking_.keeps();
-  if (kind == PageKind::kPrivate && may_copy_ahead) lists_.copied.push(page);
+  if (kind == PageKind::kPrivate && may_copy_ahead) copied_.push(page);
   list(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
+}
+
+// A guard stands where the page was dropped already.
+void TouchTracker::drop_all_undone() noexcept {
+  for (const PageId page : undone_)
+    if (views_.local(page).state != PageState::kGuarded) views_.drop_page(page);
+  undone_.clear();
 }
 
 void TouchTracker::forget_own() noexcept {
