@@ -19,6 +19,8 @@ class PageRunners;
 class ThreadView;
 
 struct PageRunner {
+  [[nodiscard]] page::Transaction &transaction() const noexcept { return engine->transaction(); }
+
   std::mutex mutex;
   page::Engine *engine = nullptr;
   page::DurableLog *log = nullptr;  // null: a volatile domain

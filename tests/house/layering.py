@@ -78,6 +78,13 @@ MAY_INCLUDE = {
 }
 # Room -> the one header of it that files of other rooms include.
 DOORS = {
+    "levels/page/shared/": "levels/page/shared/shared.h",
+    "levels/page/versions/": "levels/page/versions/versions.h",
+    "levels/page/redo/": "levels/page/redo/redo.h",
+    "levels/page/publish/": "levels/page/publish/publish.h",
+    "levels/page/views/": "levels/page/views/views.h",
+    "levels/page/touch/": "levels/page/touch/touch.h",
+    "levels/page/": "levels/page/page.h",
     "hierarchy/exchange/": "hierarchy/exchange/exchange.h",
     "hierarchy/threads/": "hierarchy/threads/threads.h",
     "hierarchy/durability/": "hierarchy/durability/durability.h",
@@ -155,7 +162,7 @@ def self_test():
         "observe/perf/encode.h",
         "storage/home.h",
         "storage/heap/heap.h",
-        "levels/page/views/view.h",
+        "levels/page/views/views.h",
         "levels/line/rtm.h",
         "hierarchy/exchange/directory.h",
         "hierarchy/exchange/exchange.h",
@@ -185,7 +192,7 @@ def self_test():
         "storage/a.cpp": '#include "storage/heap/heap.h"\n',
         "storage/heap/a.cpp": '#include "storage/home.h"\n',
         "hierarchy/exchange/a.cpp": (
-            '#include "levels/page/views/view.h"\n#include "levels/line/rtm.h"\n#include'
+            '#include "levels/page/views/views.h"\n#include "levels/line/rtm.h"\n#include'
             ' <tmh/domain.hpp>\n#include <vector>\n'
         ),
         "hierarchy/threads/a.cpp": (
@@ -205,7 +212,7 @@ def self_test():
             '#include <tmh/rtm_emulation.h>\n#include "rtm_emulator/exec.h"\n'
         ),
         "levels/page/a.cpp": (
-            '#include "levels/page/views/view.h"\n#include "storage/heap/heap.h"\n#include'
+            '#include "levels/page/views/views.h"\n#include "storage/heap/heap.h"\n#include'
             ' <tmh/error.hpp>\n'
         ),
         "examples/inverted_index/a.cpp": '#include "index.h"\n#include <tmh/domain.hpp>\n',
@@ -224,10 +231,10 @@ def self_test():
     }
     planted = {
         "platform/b.cpp": '#include "storage/heap/heap.h"\n',
-        "storage/b.cpp": '#include "levels/page/views/view.h"\n',
-        "storage/heap/b.cpp": '#include "levels/page/views/view.h"\n',
+        "storage/b.cpp": '#include "levels/page/views/views.h"\n',
+        "storage/heap/b.cpp": '#include "levels/page/views/views.h"\n',
         "levels/page/b.cpp": '#include "levels/line/rtm.h"\n',
-        "levels/line/b.cpp": '  #  include "levels/page/views/view.h"\n',
+        "levels/line/b.cpp": '  #  include "levels/page/views/views.h"\n',
         "levels/page/c.cpp": '#include <hierarchy/exchange/directory.h>\n',
         "levels/page/d.cpp": '#include <tmh/domain.hpp>\n',
         "hierarchy/exchange/b.cpp": '#include "hierarchy/threads/threads.h"\n',
@@ -249,7 +256,7 @@ def self_test():
         "hierarchy/e.cpp": "int x;\n",
         "include/tmh/b.hpp": '#include "platform/files.h"\n',
         "include/tmh/trees/b.hpp": "#include <tmh/domain.hpp>\n",
-        "compat/libxac/b.cpp": '#include "levels/page/views/view.h"\n',
+        "compat/libxac/b.cpp": '#include "levels/page/views/views.h"\n',
         "examples/b.cpp": '#include "hierarchy/api/handles.h"\n',
         "examples/c.cpp": '#include "../platform/files.h"\n',
         "programs/b.cpp": '#include "platform/files.h"\n',

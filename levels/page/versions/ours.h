@@ -37,6 +37,11 @@ struct Ours {
     reaper.add(*below);
   }
 
+  // Of an instance, for the policies that go by it.
+  [[nodiscard]] std::uint64_t next_age() noexcept {
+    return memory.state().age_next.fetch_add(1, std::memory_order_relaxed);
+  }
+
   SharedFiles &memory;
   ConsistencyTree tree;
   Reaper reaper;
