@@ -11,11 +11,17 @@
 #include <type_traits>
 
 #include "compat/libitm/thread.h"
-#include "levels/line/process_load.h"
+#include "levels/line/process_lines.h"
 
 namespace tmh::itm {
 
 namespace {
+
+template <class T, class LongWay>
+[[gnu::always_inline]] inline T load_by(detail::LineAccess &access, const T *from,
+                                        const LongWay &long_way) {
+  return detail::line_load_by<line::ProcessLines>(access, from, long_way);
+}
 
 // By reference: a vector of 32 bytes is returned only by code for AVX.
 template <class T>
@@ -28,12 +34,12 @@ template <class T>
     const auto long_way = [&] { return static_cast<Word>(accesses.load(at, sizeof(T))); };
     value = std::bit_cast<T>(
         at % sizeof(T) == 0
-            ? line::process_load(accesses.level_1(), reinterpret_cast<const Word *>(from), long_way)
+            ? load_by(accesses.level_1(), reinterpret_cast<const Word *>(from), long_way)
             : long_way());
     return;
   } else if constexpr (sizeof(T) <= 16) {
     if (at % kLineBytes <= kLineBytes - sizeof(T)) [[likely]] {
-      value = line::process_load(accesses.level_1(), from, [&] {
+      value = load_by(accesses.level_1(), from, [&] {
         T block;
         accesses.load_block(&block, at, sizeof block);
         return block;
