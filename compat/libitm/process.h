@@ -60,6 +60,9 @@ class Process {
   void find_pages() noexcept;
 };
 
+// Says why, and ends the process.
+[[noreturn]] void die(const char *sentence) noexcept;
+
 // Writes the totals, as a line of JSON, to the file that TMH_ITM_STATISTICS names; "-": stderr.
 void write_statistics() noexcept;
 
