@@ -30,7 +30,7 @@ LOW = [
     "platform/",
     "observe/",
 ]
-LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/"]
+LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/line/", "levels/page/"]
 ALL_ROOMS = LEVELS + ["hierarchy/"]
 # Room (longest match wins) -> prefixes that it may include, besides itself.
 MAY_INCLUDE = {
@@ -52,7 +52,14 @@ MAY_INCLUDE = {
     "hierarchy/api/": ALL_ROOMS,
     "compat/": ["include/", "hierarchy/"],
     # A library of its own on level 1 alone.
-    "compat/libitm/": LEVELS,
+    "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
+    # The engine of its methods pages, and what that engine brings to a program.
+    "levels/process/ground/": LOW,
+    "levels/process/heap/": LOW + ["levels/process/"],
+    "levels/process/": LOW + ["compat/libitm/"],
+    "compat/libitm/tasks/": LOW + ["include/tmh/itm.h", "levels/process/"],
+    "compat/libitm/calls/": LOW + ["levels/process/", "compat/libitm/tasks/"],
+    "compat/libitm/pages/": LOW + ["levels/process/", "compat/libitm/tasks/"],
     # What programs share knows nothing of the library.
     "programs/": [],
     "tools/": ALL_ROOMS + ["programs/", "examples/workloads/"],
@@ -63,7 +70,8 @@ MAY_INCLUDE = {
     # Programs, and not pages of a manual.
     "examples/inverted_index/": ["include/", "programs/", "examples/"],
     "examples/itm/": ["include/", "programs/", "examples/"],
-    "tests/": ALL_ROOMS + ["programs/", "compat/", "tools/", "bench/", "examples/"],
+    "tests/": ALL_ROOMS
+    + ["levels/process/", "programs/", "compat/", "tools/", "bench/", "examples/"],
 }
 # Libraries of their own -> rooms that may include them, besides themselves.
 APART = {"rtm_emulator/": [], "observe/perf/": ["tools/", "tests/"]}

@@ -19,8 +19,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "compat/libitm/pages/engine.h"
-#include "compat/libitm/pages/tasks.h"
+#include "compat/libitm/tasks/task_life.h"
+#include "levels/process/engine.h"
 
 extern "C" {
 void *__libc_malloc(std::size_t bytes) noexcept;

@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "compat/libitm/pages/engine.h"
-#include "compat/libitm/pages/heap.h"
-#include "compat/libitm/pages/size_classes.h"
+#include "levels/process/engine.h"
+#include "levels/process/heap/allocator.h"
+#include "levels/process/heap/size_classes.h"
 #include "tests/support/seed.h"
 
 namespace tmh::itm::pages {

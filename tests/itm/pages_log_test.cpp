@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "compat/libitm/pages/log.h"
+#include "levels/process/log.h"
 
 namespace tmh::itm::pages {
 

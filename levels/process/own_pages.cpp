@@ -1,0 +1,251 @@
+// levels/process/own_pages.cpp -- taking pages, giving them away, and the images of them.
+#include "levels/process/own_pages.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "levels/process/faults.h"
+#include "levels/process/ground/system_calls.h"
+#include "levels/process/rights.h"
+#include "levels/process/transaction.h"
+#include "levels/process/view.h"
+
+namespace tmh::itm::pages {
+
+namespace {
+
+// A page goes to and fro so many times before it is owned; after it was given away.
+constexpr std::int32_t kFlips = 3, kFlipsAgain = 64;
+// Commits that have not changed it, after which it goes.
+constexpr std::uint16_t kIdleOwned = 512;
+constexpr std::uint32_t kOwnedMax = 32;  // each costs 0.1 us at each begin and commit
+
+struct Owned {
+  std::atomic<PageNumber> pages[kOwnedMax];  // page + 1; 0: none
+  Position newest[kOwnedMax];                // the page's newest entry when the image was kept
+  alignas(kPageBytes) std::byte images[kOwnedMax][kPageBytes];
+};
+Owned *of_slots = nullptr;
+
+struct Flips {
+  PageNumber page;
+  std::int32_t count;
+} flips[64];
+
+Flips &flips_of(PageNumber page) noexcept {
+  Flips &each = flips[page % std::size(flips)];
+  if (each.page != page) each = {page, 0};
+  return each;
+}
+
+// By this task, too: data of a library may be another's alone.
+bool is_covered(PageNumber page) noexcept {
+  for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
+    const Region &region = Memory::region(i);
+    if (page - region.first < (region.end - region.begin) / kPageBytes) return true;
+  }
+  return false;
+}
+
+// Words that differ: their neighbours need not be stored to.
+void copy_words(std::byte *to, const std::byte *from) noexcept {
+  for (std::size_t at = 0; at < kPageBytes; at += 8) {
+    std::uint64_t now = 0, wanted = 0;
+    std::memcpy(&now, to + at, 8);
+    std::memcpy(&wanted, from + at, 8);
+    if (now != wanted)
+      __atomic_store_n(reinterpret_cast<std::uint64_t *>(to + at), wanted, __ATOMIC_RELAXED);
+  }
+}
+
+// Of a transaction of the page's owner: does home have stores of it that are not committed?
+// Without the bit others may have stored there already: home had got the image before. A commit
+// has changed what is newest, and no other task commits there; the entry may have left the log.
+bool is_unfinished(const Owned &all, std::uint32_t i, const PageState &state) noexcept {
+  const std::uint64_t newest = state.newest.load(std::memory_order_acquire);
+  return (newest & kHasOwner) != 0 && (newest & ~kBits) == all.newest[i];
+}
+
+// A task that dies in between leaves an entry, which forget_dead() removes; never the bit alone.
+void take_off(std::atomic<PageNumber> *entry, PageState *state) noexcept {
+  state->wanted.store(0, std::memory_order_relaxed);
+  state->newest.fetch_and(~kHasOwner, std::memory_order_seq_cst);
+  entry->store(0, std::memory_order_seq_cst);
+}
+
+}  // namespace
+
+bool OwnPages::start() noexcept {
+  of_slots = static_cast<Owned *>(Memory::map_shared(kTasksMax * sizeof(Owned)));
+  return of_slots != nullptr;
+}
+
+bool OwnPages::is_candidate(PageNumber page) noexcept {
+  const PageState &state = page_states[page];
+  return ++flips_of(page).count >= kFlips && View::owned_count_ < kOwnedMax &&
+         Memory::stack_slot_of(page) == kTasksMax && !state.holders.has_others(self_slot) &&
+         !state.sharers.has_others(self_slot);
+}
+
+// REQUIRES: this task is a holder, and the page is mapped nowhere here.
+bool OwnPages::take(PageNumber page) noexcept {
+  Owned &all = of_slots[self_slot];
+  std::uint32_t i = 0;
+  while (all.pages[i].load(std::memory_order_relaxed) != 0) ++i;
+  PageState &state = page_states[page];
+  {
+    const CommitLock lock;  // no committer stores to it now
+    if ((state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0) return false;
+    state.wanted.store(0, std::memory_order_seq_cst);
+    all.pages[i].store(page + 1, std::memory_order_seq_cst);
+    // In this order: a toucher that finds it counted finds the bit, too (View::make()).
+    state.newest.fetch_or(kHasOwner, std::memory_order_seq_cst);
+    state.owners.fetch_add(1, std::memory_order_seq_cst);
+    if (state.holders.has_others(self_slot) || state.sharers.has_others(self_slot)) {
+      pages::take_off(&all.pages[i], &state);
+      return false;
+    }
+  }
+  if (!View::put_home(page, 1, Mapped::kOwned)) die("a page cannot be owned");
+  View::modes_[page] = static_cast<std::uint8_t>(Mapped::kOwned);
+  View::note_written(page, all.images[i], false);
+  ++View::owned_count_;
+  count(Count::kOwned);
+  return true;
+}
+
+void OwnPages::keep_images() noexcept {
+  Owned &all = of_slots[self_slot];
+  for (std::uint32_t i = 0, left = View::owned_count_; left != 0; ++i) {
+    const View::Written &each = View::written_[i];
+    if (View::mapped(each.page) != Mapped::kOwned) continue;
+    --left;
+    const auto index = static_cast<std::size_t>(each.twin - all.images[0]) / kPageBytes;
+    all.newest[index] = page_states[each.page].newest.load(std::memory_order_relaxed) & ~kBits;
+    std::memcpy(each.twin, Memory::home(each.page), kPageBytes);
+  }
+}
+
+std::byte *OwnPages::end(PageNumber page) noexcept {
+  const std::uint32_t index = View::index_[page];
+  std::byte *const image = View::written_[index].twin;
+  View::remove_written(index);
+  --View::owned_count_;
+  return image;
+}
+
+void OwnPages::take_off(PageNumber page) noexcept {
+  std::atomic<PageNumber> *entry = of_slots[self_slot].pages;
+  while (entry->load(std::memory_order_relaxed) != page + 1) ++entry;
+  pages::take_off(entry, &page_states[page]);
+}
+
+// Outside: held, as other pages are. Inside: a copy with a twin; home has it as the begin did.
+void OwnPages::give_away_page(PageNumber page) noexcept {
+  flips_of(page).count = kFlips - kFlipsAgain;
+  std::byte *const image = end(page);
+  if (!is_running_inside) {
+    if (has_keys() && raw_pkey_mprotect(reinterpret_cast<void *>(Memory::address_of(page)),
+                                        kPageBytes, PROT_READ | PROT_WRITE, shared_key) != 0)
+      die("a page cannot be shared");
+    View::modes_[page] = static_cast<std::uint8_t>(Mapped::kHeld);
+    View::runs_[View::runs_count_++] = {page, 1};
+    take_off(page);
+    return;
+  }
+  static std::byte now[kPageBytes] __attribute__((aligned(4096)));
+  std::memcpy(now, Memory::home(page), kPageBytes);
+  if (!View::put_base(page, 1)) die("a page cannot be mapped");
+  if (!View::fill(page, 1, now, true)) die("a page cannot be copied");
+  View::add_twin(page, image, false);
+  copy_words(Memory::home(page), image);
+  take_off(page);
+  // Its own plain stores were before its begin.
+  View::release(page, self().pin.load(std::memory_order_relaxed));
+}
+
+// Its memory is gone.
+void OwnPages::forget(PageNumber page) noexcept {
+  static_cast<void>(end(page));
+  take_off(page);
+  View::release(page, control->clock.load(std::memory_order_acquire));
+}
+
+void OwnPages::give_away(bool all) noexcept {
+  for (std::uint32_t i = View::written_count_; i-- > 0 && View::owned_count_ != 0;) {
+    const PageNumber page = View::written_[i].page;
+    if (View::mapped(page) == Mapped::kOwned &&
+        (all || page_states[page].wanted.load(std::memory_order_seq_cst) != 0))
+      give_away_page(page);
+  }
+}
+
+void OwnPages::give_away_idle() noexcept {
+  for (std::uint32_t i = View::written_count_; i-- > 0 && View::owned_count_ != 0;)
+    if (View::mapped(View::written_[i].page) == Mapped::kOwned &&
+        View::written_[i].idle > kIdleOwned)
+      give_away_page(View::written_[i].page);
+}
+
+void OwnPages::answer() noexcept {
+  if (self().is_wanted.load(std::memory_order_relaxed) == 0) return;
+  self().is_wanted.store(0, std::memory_order_seq_cst);
+  answer_request();
+}
+
+// REQUIRES: this task's bit is set.
+void OwnPages::wait_for_owner(PageNumber page) noexcept {
+  PageState &state = page_states[page];
+  for (std::uint32_t tries = 0; (state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0;
+       ++tries) {
+    // Its owner may wait for a page of this task.
+    answer();
+    if (tries % 64 == 0) View::ask(page);
+    if (tries % 512 == 511)
+      state.holders.for_each_other(self_slot, [](std::uint32_t each) {
+        if (!is_alive(each)) forget_dead(each);
+      });
+    const timespec pause{0, 20'000};
+    kernel_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0, 0, 0, 0, 0);
+  }
+}
+
+void OwnPages::enter_forked() noexcept {
+  const std::uint32_t high = control->high.load(std::memory_order_acquire);
+  for (std::uint32_t slot = 0; slot < high; ++slot) {
+    if (control->slots[slot].pin.load(std::memory_order_acquire) == kOutside) continue;
+    for (std::uint32_t i = 0; i < kOwnedMax; ++i)
+      if (const PageNumber page = of_slots[slot].pages[i].load(std::memory_order_acquire) - 1;
+          page != kNoPage && is_covered(page) &&
+          is_unfinished(of_slots[slot], i, page_states[page]))
+        copy_words(reinterpret_cast<std::byte *>(Memory::address_of(page)),
+                   of_slots[slot].images[i]);
+  }
+}
+
+void OwnPages::forget_dead(std::uint32_t slot) noexcept {
+  Owned &all = of_slots[slot];
+  const auto has_any = [&all] {
+    for (const auto &each : all.pages)
+      if (each.load(std::memory_order_relaxed) != 0) return true;
+    return false;
+  };
+  if (!has_any()) return;
+  const CommitLock lock;  // what the dead task was publishing is published, or never will be
+  if (is_alive(slot)) return;
+  const std::uint64_t pin = control->slots[slot].pin.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < kOwnedMax; ++i) {
+    const PageNumber page = all.pages[i].load(std::memory_order_relaxed) - 1;
+    if (page == kNoPage) continue;
+    PageState &state = page_states[page];
+    if (pin != kOutside && is_unfinished(all, i, state))
+      copy_words(Memory::home(page), all.images[i]);
+    pages::take_off(&all.pages[i], &state);
+  }
+}
+
+}  // namespace tmh::itm::pages
