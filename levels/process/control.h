@@ -15,8 +15,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "levels/process/engine.h"
-#include "platform/process.h"
+#include "levels/process/ground/ground.h"
 #include "platform/shared_lock.h"
 
 namespace tmh::itm::pages {
@@ -123,6 +122,14 @@ inline Control *control = nullptr;
 inline PageState *page_states = nullptr;
 // Of this task.
 inline std::uint32_t self_slot = 0;
+// The engine runs; before that, memory is the C library's.
+inline bool has_started = false;
+// From its first transaction or thread on, memory is mapped as the engine wants it.
+inline bool has_view = false;
+// It runs a transaction that can be undone.
+inline bool is_running_inside = false;
+// Its thread; main has another one, which has no view (compat/libitm/tasks/undertaker.h).
+inline void *own_thread = nullptr;
 
 [[nodiscard]] inline Slot &self() noexcept { return control->slots[self_slot]; }
 inline void count(Count which, std::uint64_t n = 1) noexcept {
@@ -138,28 +145,18 @@ inline void raise(std::atomic<std::uint64_t> *value, std::uint64_t to) noexcept 
   }
 }
 
-// The lock of commits, with the repair of what a dead holder left.
-class CommitLock {
- public:
-  CommitLock() noexcept;
-  ~CommitLock();
-  CommitLock(const CommitLock &) = delete;
-  CommitLock &operator=(const CommitLock &) = delete;
-};
+// The slot's task, which has stored plainly to the page before `now`, has it mapped no more.
+inline void let_go(PageState *state, std::uint32_t slot, std::uint64_t now) noexcept {
+  // In this order: a reader that finds no holder finds when the last one let go.
+  raise(&state->released, now);
+  state->holders.remove(slot);
+  state->sharers.remove(slot);
+}
 
 // Is the slot's task alive? A slot whose task is being created counts as alive.
 [[nodiscard]] bool is_alive(std::uint32_t slot) noexcept;
 // Least pin of all tasks inside; kOutside: no task is.
 [[nodiscard]] std::uint64_t least_pin() noexcept;
-
-// The process is this task's alone afterwards: all others are outside transactions. REQUIRES: it is
-// outside.
-void be_alone() noexcept;
-// The same from inside. False: another one is, or comes first.
-[[nodiscard]] bool try_be_alone() noexcept;
-void end_alone() noexcept;  // if it is
-[[nodiscard]] bool is_alone() noexcept;
-void wait_while_another_is_alone() noexcept;
 
 // In the current process: makes the shared memory. False: there is none.
 [[nodiscard]] bool make_control() noexcept;

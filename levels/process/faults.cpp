@@ -10,12 +10,15 @@
 #include <cerrno>
 #include <cstring>
 
-#include "compat/libitm/tasks/task_life.h"
-#include "levels/process/ground/kernel_call.h"
-#include "levels/process/ground/system_calls.h"
+#include "levels/process/control.h"
+#include "levels/process/copies.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/plain_pages.h"
+#include "levels/process/recalls.h"
+#include "levels/process/requests.h"
 #include "levels/process/rights.h"
+#include "levels/process/task_functions.h"
 #include "levels/process/transaction.h"
-#include "levels/process/view.h"
 
 // rt_sigreturn(2), as the C library's, but here.
 extern "C" void tmh_itm_return_from_handler();
@@ -31,11 +34,6 @@ namespace {
 
 constexpr int kUserDispatch = 2;  // si_code of SIGSYS: SYS_USER_DISPATCH
 struct sigaction previous[NSIG];
-// A request waits until the task is not busy; some of its pages until a call is over.
-volatile sig_atomic_t busy = 0, has_request = 0, has_owed_pages = 0;
-volatile std::uint32_t requests = 0;
-using CallKind = CallInProgress::Kind;
-volatile CallKind call = CallKind::kNone;
 
 extern "C" [[noreturn]] void tmh_itm_pages_restart() { Transaction::restart(); }
 
@@ -59,7 +57,7 @@ struct KernelAction {
 // The program's own handler, or the end.
 void pass_on(int signal, siginfo_t *info, void *context) noexcept {
   const struct sigaction &action = previous[signal];
-  const CallInProgress none(CallKind::kNone);  // the handler may leave by a jump
+  const CallInProgress none(CallInProgress::Kind::kNone);  // the handler may leave by a jump
   // It may wait for another task, which waits for a page of this one.
   const std::uint64_t recall = 1ull << (recall_signal() - 1);
   kernel_call(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&recall), 0, sizeof recall, 0,
@@ -81,7 +79,7 @@ void on_program_fault(int signal, siginfo_t *info, void *context) {
   Transaction::die(signal);
   sigset_t mask = static_cast<ucontext_t *>(context)->uc_sigmask;
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);  // the program's code may follow
-  tasks_die(signal);
+  task_functions.die(signal);
 }
 
 // The interrupted code does what cannot be undone: it does so behind a commit of what was done so
@@ -123,11 +121,11 @@ void on_access(int signal, siginfo_t *info, void *handed) {
   set_rights(Rights::kBoth);
   if (!is_running_inside) {
     // A handler of the program's begins without rights.
-    if (!View::is_open_for_plain(page, is_store)) View::open_for_plain(page, is_store);
+    if (!PlainPages::is_open(page, is_store)) PlainPages::open(page, is_store);
     set_rights_of(context, Rights::kPlain);
   } else {
-    const Made made = View::open_for_transaction(page, is_store);
-    if (made == Made::kUnclear) View::recall(page);
+    const Made made = Copies::open(page, is_store);
+    if (made == Made::kUnclear) recall(page);
     if (made == Made::kUnclear || made == Made::kTooOld) {
       Transaction::note_failure(made == Made::kTooOld ? Failure::kTooOld : Failure::kPlain);
       return_to_restart(context);
@@ -138,42 +136,7 @@ void on_access(int signal, siginfo_t *info, void *handed) {
   errno = saved_errno;
 }
 
-// REQUIRES: no other request is answered meanwhile.
-void answer_requests(bool is_in_call) noexcept {
-  has_request = 0;
-  has_owed_pages = is_in_call;
-  View::give_up(true, is_in_call);
-}
-
-[[nodiscard]] bool is_system_call(const std::uint8_t *code) noexcept {
-  constexpr std::uint8_t kSystemCall[2] = {0x0f, 0x05};
-  return std::memcmp(code, kSystemCall, sizeof kSystemCall) == 0;
-}
-
-// Does the call in progress still need its memory? One that the kernel does not have now, and that
-// is made again, ends with EINTR.
-[[nodiscard]] bool needs_memory(ucontext_t *context) noexcept {
-  if (call != CallKind::kRepeated) return call != CallKind::kNone;
-  auto &registers = context->uc_mcontext.gregs;
-  const auto *const code = reinterpret_cast<const std::uint8_t *>(registers[REG_RIP]);
-  if (is_system_call(code - 2)) return false;
-  if (!is_system_call(code)) return true;
-  registers[REG_RIP] += 2;
-  registers[REG_RAX] = -EINTR;
-  return false;
-}
-
-void on_request(int, siginfo_t *, void *handed) {
-  const int saved_errno = errno;
-  requests = requests + 1;
-  if (busy != 0) {
-    has_request = 1;
-  } else {
-    const OwnRights rights;
-    answer_requests(needs_memory(static_cast<ucontext_t *>(handed)));
-  }
-  errno = saved_errno;
-}
+void on_request(int, siginfo_t *, void *handed) { note_request(static_cast<ucontext_t *>(handed)); }
 
 }  // namespace
 
@@ -204,44 +167,14 @@ void die_inside(int signal) noexcept {
     const BlockedSignals blocked;
     Transaction::die(signal);
   }
-  tasks_die(signal);
+  task_functions.die(signal);
+  __builtin_unreachable();
 }
 
-Interruptions interruptions() noexcept { return {requests, handlers_run, ending_handlers_run}; }
-
-int recall_signal() noexcept { return SIGRTMAX - 5; }
-
-void note_unseen_signal() noexcept { requests = requests + 1; }
-
-void answer_request() noexcept {
-  const Busy busy_meanwhile;
-  answer_requests(call != CallKind::kNone);
-}
-
-bool Busy::is_any() noexcept { return busy != 0; }
-Busy::Busy() noexcept { busy = busy + 1; }
-Busy::~Busy() {
-  for (;;) {
-    // Still busy: the handler does not come in between.
-    while (busy == 1 && has_request != 0) answer_requests(call != CallKind::kNone);
-    busy = busy - 1;
-    if (busy != 0) return;
-    if (has_request == 0) break;
-    busy = 1;
-  }
-  send_waiting_signals();
-}
-
-// Inside, a system call has the transaction begin again, say, and the caller is left by a jump.
-CallInProgress::CallInProgress(Kind kind) noexcept : before_(call) {
-  if (before_ == Kind::kNone && !Busy::is_any()) View::forget_call_uses();
-  call = is_running_inside ? Kind::kNone : kind;
-}
-CallInProgress::~CallInProgress() {
-  call = before_;
-  if (call != Kind::kNone || has_owed_pages == 0 || Busy::is_any()) return;
-  const Busy answered_behind;
-  has_request = 1;
+sigset_t without_engines(const sigset_t *set) noexcept {
+  sigset_t out = *set;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGSYS, recall_signal()}) sigdelset(&out, signal);
+  return out;
 }
 
 bool start_faults() noexcept {

@@ -8,8 +8,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "levels/process/ground/system_calls.h"
+#include "levels/process/ground/ground.h"
 #include "levels/process/memory.h"
+#include "levels/process/modules.h"
 
 namespace tmh::itm::pages {
 
@@ -98,7 +99,7 @@ void patch(const dl_phdr_info &info, const Table &table) noexcept {
 }
 
 int move_table(dl_phdr_info *info, std::size_t, void *) {
-  if (Memory::is_runtime_module(info->dlpi_name)) return 0;
+  if (is_runtime_module(info->dlpi_name)) return 0;
   const ElfW(Rela) *slots = nullptr;
   std::size_t count = 0;
   Table table = find_table(*info, &slots, &count);

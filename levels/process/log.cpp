@@ -59,9 +59,9 @@ void undo(const Entry &entry, std::byte *page) noexcept {
 }
 
 bool Log::start() noexcept {
-  chunks = static_cast<Chunks *>(Memory::map_shared(sizeof(Chunks)));
+  chunks = static_cast<Chunks *>(reserve_shared(sizeof(Chunks)));
   // The room behind the last chunk: undo() may read what is no entry any more.
-  memory = static_cast<std::byte *>(Memory::map_shared((kChunks + 1) * kChunkBytes));
+  memory = static_cast<std::byte *>(reserve_shared((kChunks + 1) * kChunkBytes));
   if (chunks == nullptr || memory == nullptr) return false;
   // Position 0 means "none".
   chunks->made = 1;

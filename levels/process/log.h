@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "levels/process/control.h"
 #include "levels/process/memory.h"
 
 namespace tmh::itm::pages {

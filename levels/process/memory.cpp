@@ -13,9 +13,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
 
-#include "levels/process/ground/system_calls.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/modules.h"
 
 extern "C" void *__libc_stack_end;  // of the loader: where the main thread's stack begins
 
@@ -36,7 +36,7 @@ constexpr PageNumber kBlockPages = 512;  // of the record of holders
 std::uintptr_t up(std::uintptr_t at) { return (at + kPageBytes - 1) & ~(kPageBytes - 1); }
 std::uintptr_t down(std::uintptr_t at) { return at & ~(kPageBytes - 1); }
 
-bool refuse(const char *what) noexcept {
+bool report(const char *what) noexcept {
   std::fprintf(stderr, "libitm (tmh): method pages: %s: %s\n", what, std::strerror(errno));
   return false;
 }
@@ -46,10 +46,11 @@ Slots *held_blocks;
 
 }  // namespace
 
-void *Memory::map_shared(std::size_t bytes) noexcept {
-  void *const memory = raw_mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
+Range heap_range() noexcept {
+  return {Memory::heap_.begin, Memory::heap_.end - Memory::heap_.begin};
+}
+Range stacks_range() noexcept {
+  return {Memory::stacks_.begin, Memory::stacks_.end - Memory::stacks_.begin};
 }
 
 PageNumber Memory::pages() noexcept { return kHomeBytes / kPageBytes; }
@@ -78,21 +79,6 @@ PageNumber Memory::take_data(std::size_t pages) noexcept {
   return first + pages <= kMainStackFirst ? first : kNoPage;
 }
 
-bool Memory::is_cxx_runtime(const char *path) noexcept {
-  return std::string_view(path).find("/libstdc++.so") != std::string_view::npos;
-}
-
-// Their locks and lists are not made for several processes.
-bool Memory::is_runtime_module(const char *path) noexcept {
-  const std::string_view all = path;
-  const std::string_view name = all.substr(all.rfind('/') + 1);
-  for (const std::string_view each :
-       {"ld-linux", "ld.so", "libc.so", "libc-", "libm.so", "libm-", "libgcc_s", "libstdc++",
-        "libitm", "libtmh", "libpthread", "libdl.so", "librt.so", "linux-vdso"})
-    if (name.substr(0, each.size()) == each) return true;
-  return false;
-}
-
 namespace {
 
 struct Found {
@@ -103,7 +89,7 @@ struct Found {
 // The writable part of each module, without what the loader has made read-only.
 int find_data(dl_phdr_info *info, std::size_t, void *found) {
   auto &out = *static_cast<Found *>(found);
-  if (Memory::is_runtime_module(info->dlpi_name)) return 0;
+  if (is_runtime_module(info->dlpi_name)) return 0;
   std::uintptr_t read_only_end = 0;
   for (std::size_t i = 0; i < info->dlpi_phnum; ++i)
     if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
@@ -229,22 +215,22 @@ bool Memory::grow_home() noexcept {
 
 bool Memory::start() noexcept {
   file_ = memfd_create("tmh-itm-pages", MFD_CLOEXEC);
-  if (file_ < 0 || !grow_home()) return refuse("no file in memory");
+  if (file_ < 0 || !grow_home()) return report("no file in memory");
   void *const all =
       raw_mmap(nullptr, kHomeBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
-  if (all == MAP_FAILED) return refuse("no address space for the program's memory");
+  if (all == MAP_FAILED) return report("no address space for the program's memory");
   home_ = static_cast<std::byte *>(all);
   constexpr std::uint64_t kPages = kHomeBytes / kPageBytes;
-  page_states = static_cast<PageState *>(map_shared(kPages * sizeof(PageState)));
-  held_blocks = static_cast<Slots *>(map_shared(kPages / kBlockPages * sizeof(Slots)));
+  page_states = static_cast<PageState *>(reserve_shared(kPages * sizeof(PageState)));
+  held_blocks = static_cast<Slots *>(reserve_shared(kPages / kBlockPages * sizeof(Slots)));
   if (page_states == nullptr || held_blocks == nullptr)
-    return refuse("no address space for the states of pages");
-  if (!add_data()) return refuse("the program's data cannot be shared");
-  if (!add_main_stack()) return refuse("the main thread's stack cannot be shared");
+    return report("no address space for the states of pages");
+  if (!add_data()) return report("the program's data cannot be shared");
+  if (!add_main_stack()) return report("the main thread's stack cannot be shared");
   if (!add_new(kTasksMax * kStackSlot, 0, kStacksFirst, &stacks_))
-    return refuse("no room for stacks");
+    return report("no room for stacks");
   stacks_end_ = kHeapFirst;
-  if (!add_new(kHeapBytes, kHeapAt, kHeapFirst, &heap_)) return refuse("no room for the heap");
+  if (!add_new(kHeapBytes, kHeapAt, kHeapFirst, &heap_)) return report("no room for the heap");
   return true;
 }
 

@@ -20,6 +20,12 @@ inline constexpr PageNumber kNoPage = ~0u;
 struct Region {
   std::uintptr_t begin = 0, end = 0;
   PageNumber first = 0;
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return end - begin; }
+  [[nodiscard]] PageNumber pages() const noexcept {
+    return static_cast<PageNumber>(bytes() / kPageBytes);
+  }
+  [[nodiscard]] PageNumber page_end() const noexcept { return first + pages(); }
 };
 
 class Memory {
@@ -32,11 +38,6 @@ class Memory {
   static void look_at_libraries(bool (*map)(const Region &),
                                 void (*forget)(const Region &)) noexcept;
   [[nodiscard]] static bool map_home(const Region &region) noexcept;
-  [[nodiscard]] static void *map_shared(std::size_t bytes) noexcept;
-  // Of the C and C++ runtimes, or of ours: its data stay private to each task.
-  [[nodiscard]] static bool is_runtime_module(const char *path) noexcept;
-  // Of these, one whose thread_local variables belong to the program's state: exceptions.
-  [[nodiscard]] static bool is_cxx_runtime(const char *path) noexcept;
 
   [[nodiscard]] static PageNumber page_of(std::uintptr_t address) noexcept {
     if (address - heap_.begin < heap_.end - heap_.begin) [[likely]]
@@ -60,16 +61,13 @@ class Memory {
   }
   // The addresses of a slot's stack.
   [[nodiscard]] static Range stack_of(std::uint32_t slot) noexcept;
-  [[nodiscard]] static Range heap() noexcept { return {heap_.begin, heap_.end - heap_.begin}; }
-  [[nodiscard]] static Range stacks() noexcept {
-    return {stacks_.begin, stacks_.end - stacks_.begin};
-  }
-
   // Holders and sharers, by blocks of pages, so that a dead one's pages are found.
   static void note_holder(PageNumber page) noexcept;
   static void forget_holder(std::uint32_t slot) noexcept;
 
  private:
+  friend Range heap_range() noexcept;
+  friend Range stacks_range() noexcept;
   static constexpr std::uint32_t kRegionsMax = 256;
   [[nodiscard]] static PageNumber page_of_other(std::uintptr_t address) noexcept;
   [[nodiscard]] static std::uint32_t stack_slot_of_stack(PageNumber page) noexcept;

@@ -3,16 +3,14 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cstring>
 
-#include "levels/process/faults.h"
-#include "levels/process/ground/system_calls.h"
-#include "levels/process/rights.h"
-#include "levels/process/transaction.h"
-#include "levels/process/view.h"
+#include "levels/process/commit_lock.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/keys.h"
+#include "levels/process/log.h"
+#include "levels/process/mappings.h"
 
 namespace tmh::itm::pages {
 
@@ -46,7 +44,7 @@ Flips &flips_of(PageNumber page) noexcept {
 bool is_covered(PageNumber page) noexcept {
   for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
     const Region &region = Memory::region(i);
-    if (page - region.first < (region.end - region.begin) / kPageBytes) return true;
+    if (page - region.first < region.pages()) return true;
   }
   return false;
 }
@@ -80,13 +78,13 @@ void take_off(std::atomic<PageNumber> *entry, PageState *state) noexcept {
 }  // namespace
 
 bool OwnPages::start() noexcept {
-  of_slots = static_cast<Owned *>(Memory::map_shared(kTasksMax * sizeof(Owned)));
+  of_slots = static_cast<Owned *>(reserve_shared(kTasksMax * sizeof(Owned)));
   return of_slots != nullptr;
 }
 
 bool OwnPages::is_candidate(PageNumber page) noexcept {
   const PageState &state = page_states[page];
-  return ++flips_of(page).count >= kFlips && View::owned_count_ < kOwnedMax &&
+  return ++flips_of(page).count >= kFlips && Mappings::owned_count() < kOwnedMax &&
          Memory::stack_slot_of(page) == kTasksMax && !state.holders.has_others(self_slot) &&
          !state.sharers.has_others(self_slot);
 }
@@ -102,7 +100,7 @@ bool OwnPages::take(PageNumber page) noexcept {
     if ((state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0) return false;
     state.wanted.store(0, std::memory_order_seq_cst);
     all.pages[i].store(page + 1, std::memory_order_seq_cst);
-    // In this order: a toucher that finds it counted finds the bit, too (View::make()).
+    // In this order: a toucher that finds it counted finds the bit, too (Copies::make()).
     state.newest.fetch_or(kHasOwner, std::memory_order_seq_cst);
     state.owners.fetch_add(1, std::memory_order_seq_cst);
     if (state.holders.has_others(self_slot) || state.sharers.has_others(self_slot)) {
@@ -110,32 +108,22 @@ bool OwnPages::take(PageNumber page) noexcept {
       return false;
     }
   }
-  if (!View::put_home(page, 1, Mapped::kOwned)) die("a page cannot be owned");
-  View::modes_[page] = static_cast<std::uint8_t>(Mapped::kOwned);
-  View::note_written(page, all.images[i], false);
-  ++View::owned_count_;
+  if (!Mappings::put_home(page, 1, Mapped::kOwned)) die("a page cannot be owned");
+  Mappings::add_owned(page, all.images[i]);
   count(Count::kOwned);
   return true;
 }
 
 void OwnPages::keep_images() noexcept {
   Owned &all = of_slots[self_slot];
-  for (std::uint32_t i = 0, left = View::owned_count_; left != 0; ++i) {
-    const View::Written &each = View::written_[i];
-    if (View::mapped(each.page) != Mapped::kOwned) continue;
+  for (std::uint32_t i = 0, left = Mappings::owned_count(); left != 0; ++i) {
+    const Mappings::Written &each = Mappings::written()[i];
+    if (Mappings::mapped(each.page) != Mapped::kOwned) continue;
     --left;
     const auto index = static_cast<std::size_t>(each.twin - all.images[0]) / kPageBytes;
     all.newest[index] = page_states[each.page].newest.load(std::memory_order_relaxed) & ~kBits;
     std::memcpy(each.twin, Memory::home(each.page), kPageBytes);
   }
-}
-
-std::byte *OwnPages::end(PageNumber page) noexcept {
-  const std::uint32_t index = View::index_[page];
-  std::byte *const image = View::written_[index].twin;
-  View::remove_written(index);
-  --View::owned_count_;
-  return image;
 }
 
 void OwnPages::take_off(PageNumber page) noexcept {
@@ -147,71 +135,48 @@ void OwnPages::take_off(PageNumber page) noexcept {
 // Outside: held, as other pages are. Inside: a copy with a twin; home has it as the begin did.
 void OwnPages::give_away_page(PageNumber page) noexcept {
   flips_of(page).count = kFlips - kFlipsAgain;
-  std::byte *const image = end(page);
+  std::byte *const image = Mappings::remove_owned(page);
   if (!is_running_inside) {
     if (has_keys() && raw_pkey_mprotect(reinterpret_cast<void *>(Memory::address_of(page)),
                                         kPageBytes, PROT_READ | PROT_WRITE, shared_key) != 0)
       die("a page cannot be shared");
-    View::modes_[page] = static_cast<std::uint8_t>(Mapped::kHeld);
-    View::runs_[View::runs_count_++] = {page, 1};
+    Mappings::set(page, Mapped::kHeld);
+    Mappings::add_run(page, 1);
     take_off(page);
     return;
   }
   static std::byte now[kPageBytes] __attribute__((aligned(4096)));
   std::memcpy(now, Memory::home(page), kPageBytes);
-  if (!View::put_base(page, 1)) die("a page cannot be mapped");
-  if (!View::fill(page, 1, now, true)) die("a page cannot be copied");
-  View::add_twin(page, image, false);
+  if (!Mappings::put_base(page, 1)) die("a page cannot be mapped");
+  if (!Mappings::fill(page, 1, now, true)) die("a page cannot be copied");
+  Mappings::add_twin(page, image, false);
   copy_words(Memory::home(page), image);
   take_off(page);
   // Its own plain stores were before its begin.
-  View::release(page, self().pin.load(std::memory_order_relaxed));
+  let_go(&page_states[page], self_slot, self().pin.load(std::memory_order_relaxed));
 }
 
 // Its memory is gone.
 void OwnPages::forget(PageNumber page) noexcept {
-  static_cast<void>(end(page));
+  Mappings::remove_owned(page);
   take_off(page);
-  View::release(page, control->clock.load(std::memory_order_acquire));
+  let_go(&page_states[page], self_slot, control->clock.load(std::memory_order_acquire));
 }
 
 void OwnPages::give_away(bool all) noexcept {
-  for (std::uint32_t i = View::written_count_; i-- > 0 && View::owned_count_ != 0;) {
-    const PageNumber page = View::written_[i].page;
-    if (View::mapped(page) == Mapped::kOwned &&
+  for (std::uint32_t i = Mappings::written_count(); i-- > 0 && Mappings::owned_count() != 0;) {
+    const PageNumber page = Mappings::written()[i].page;
+    if (Mappings::mapped(page) == Mapped::kOwned &&
         (all || page_states[page].wanted.load(std::memory_order_seq_cst) != 0))
       give_away_page(page);
   }
 }
 
 void OwnPages::give_away_idle() noexcept {
-  for (std::uint32_t i = View::written_count_; i-- > 0 && View::owned_count_ != 0;)
-    if (View::mapped(View::written_[i].page) == Mapped::kOwned &&
-        View::written_[i].idle > kIdleOwned)
-      give_away_page(View::written_[i].page);
-}
-
-void OwnPages::answer() noexcept {
-  if (self().is_wanted.load(std::memory_order_relaxed) == 0) return;
-  self().is_wanted.store(0, std::memory_order_seq_cst);
-  answer_request();
-}
-
-// REQUIRES: this task's bit is set.
-void OwnPages::wait_for_owner(PageNumber page) noexcept {
-  PageState &state = page_states[page];
-  for (std::uint32_t tries = 0; (state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0;
-       ++tries) {
-    // Its owner may wait for a page of this task.
-    answer();
-    if (tries % 64 == 0) View::ask(page);
-    if (tries % 512 == 511)
-      state.holders.for_each_other(self_slot, [](std::uint32_t each) {
-        if (!is_alive(each)) forget_dead(each);
-      });
-    const timespec pause{0, 20'000};
-    kernel_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0, 0, 0, 0, 0);
-  }
+  for (std::uint32_t i = Mappings::written_count(); i-- > 0 && Mappings::owned_count() != 0;)
+    if (Mappings::mapped(Mappings::written()[i].page) == Mapped::kOwned &&
+        Mappings::written()[i].idle > kIdleOwned)
+      give_away_page(Mappings::written()[i].page);
 }
 
 void OwnPages::enter_forked() noexcept {

@@ -12,7 +12,7 @@
 //            `holders` or `sharers`; others set theirs first, then look at it and wait.
 //            (3) an owner gives a page away when it is asked, in a transaction, too, and wherever
 //            it waits for others.
-// Contexts:  as view.h.
+// Contexts:  as mappings.h.
 #pragma once
 
 #include <atomic>
@@ -40,11 +40,6 @@ class OwnPages {
   static void give_away_idle() noexcept;
   // Its memory is gone.
   static void forget(PageNumber page) noexcept;
-  // This task waits for another: it gives what that one may wait for.
-  static void answer() noexcept;
-
-  // Another task owns the page, or did. REQUIRES: this task's bit is in `sharers`.
-  static void wait_for_owner(PageNumber page) noexcept;
   // In a child that the program makes, which has the memory for itself: what transactions of others
   // have stored so far goes.
   static void enter_forked() noexcept;
@@ -54,7 +49,6 @@ class OwnPages {
  private:
   static void give_away(bool all) noexcept;
   static void give_away_page(PageNumber page) noexcept;
-  static std::byte *end(PageNumber page) noexcept;
   static void take_off(PageNumber page) noexcept;
 };
 

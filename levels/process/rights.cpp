@@ -1,19 +1,16 @@
 // levels/process/rights.cpp -- by protection keys, or by mprotect(2).
 #include "levels/process/rights.h"
 
-#include <cpuid.h>
 #include <link.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 
-#include "levels/process/engine.h"
-#include "levels/process/ground/system_calls.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/keys.h"
 #include "levels/process/turns.h"
 #include "platform/protection_keys.h"
 
@@ -21,7 +18,6 @@ namespace tmh::itm::pages {
 
 namespace {
 
-std::uint32_t rights_offset = 0;  // of PKRU in a signal's frame; 0: no keys
 bool is_on = false;
 
 // Read by the kernel at each system call of this task (guard_effects()).
@@ -29,8 +25,7 @@ volatile char blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
 bool can_guard = false, is_guarded = false;  // the task; the running transaction
 volatile Rights current = Rights::kPlain;
 std::uintptr_t runtime_begin = 0, runtime_end = 0;  // the C library's data
-int runtime_key = -1;
-volatile bool is_runtime_shut = false;  // or may be; without keys
+volatile bool is_runtime_shut = false;              // or may be; without keys
 
 std::uint32_t with(std::uint32_t rights, Rights wanted) noexcept {
   if (!is_on) return rights & ~(3u << 2 * runtime_key);
@@ -94,29 +89,9 @@ int find_own_text(dl_phdr_info *info, std::size_t, void *) {
 }  // namespace
 
 void start_rights() noexcept {
-  const char *const wanted = secure_getenv("TMH_ITM_KEYS");
-  if (wanted != nullptr && std::strcmp(wanted, "off") == 0) return;
-  if (wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, "auto") != 0)
-    std::fprintf(stderr, "libitm (tmh): TMH_ITM_KEYS: %s is neither auto nor off\n", wanted);
-  std::uint32_t size = 0, offset = 0, unused1 = 0, unused2 = 0;
-  if (__get_cpuid_count(0xd, 9, &size, &offset, &unused1, &unused2) == 0 || offset == 0) return;
-  runtime_key = pkey_alloc(0, 0);
-  if (runtime_key >= 0) rights_offset = offset;
-}
-
-void take_keys() noexcept {
   is_on = true;
-  if (!has_keys()) return;
-  copy_key = pkey_alloc(0, 0);
-  shared_key = pkey_alloc(0, 0);
-  if (copy_key < 0 || shared_key < 0) rights_offset = 0;  // the program has the others
-  if (has_keys()) return;
-  if (copy_key >= 0) pkey_free(copy_key);
-  pkey_free(runtime_key);
-  copy_key = shared_key = runtime_key = -1;
+  take_keys();
 }
-
-bool has_keys() noexcept { return rights_offset != 0; }
 bool are_rights_on() noexcept { return is_on; }
 void end_rights() noexcept { is_on = false; }
 
@@ -141,13 +116,13 @@ void set_rights_of(ucontext_t *context, Rights wanted) noexcept {
   std::uint64_t present = 0;
   std::uint32_t rights = 0;
   std::memcpy(&present, state + kHeader, sizeof present);
-  if ((present & 1u << 9) != 0) std::memcpy(&rights, state + rights_offset, sizeof rights);
+  if ((present & 1u << 9) != 0) std::memcpy(&rights, state + key_rights_offset, sizeof rights);
   rights = with(rights, wanted);
   current = wanted;
   if (is_guarded && wanted == Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_BLOCK;
   present |= 1u << 9;
   std::memcpy(state + kHeader, &present, sizeof present);
-  std::memcpy(state + rights_offset, &rights, sizeof rights);
+  std::memcpy(state + key_rights_offset, &rights, sizeof rights);
 }
 
 Rights current_rights() noexcept { return current; }
@@ -155,7 +130,7 @@ Rights current_rights() noexcept { return current; }
 OwnRights::OwnRights() noexcept : before_(current) { set_rights(Rights::kBoth); }
 OwnRights::~OwnRights() { set_rights(before_); }
 
-bool guard_effects() noexcept {
+void guard_effects() noexcept {
   if (runtime_begin == 0) {
     dl_iterate_phdr(find_runtime, nullptr);
     dl_iterate_phdr(find_own_text, nullptr);
@@ -166,7 +141,6 @@ bool guard_effects() noexcept {
                                                 runtime_key) == 0) &&
               prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, own_text_begin,
                     own_text_end - own_text_begin, &blocks_calls) == 0;
-  return can_guard;
 }
 
 bool guard_transaction(bool is_wanted) noexcept {
@@ -175,6 +149,8 @@ bool guard_transaction(bool is_wanted) noexcept {
   set_rights(Rights::kTransaction);
   return before;
 }
+
+bool finds_effects() noexcept { return can_guard; }
 
 bool is_runtime_data(std::uintptr_t address) noexcept {
   return address - runtime_begin < runtime_end - runtime_begin;

@@ -23,11 +23,8 @@ enum class Rights : std::uint8_t {
   kBoth,
 };
 
-// First: are there keys? TMH_ITM_KEYS=off: none are wanted.
+// The first task's view starts: takes the keys (keys.h). From here on rights count.
 void start_rights() noexcept;
-// The first task's view starts: from here on rights count.
-void take_keys() noexcept;
-[[nodiscard]] bool has_keys() noexcept;
 [[nodiscard]] bool are_rights_on() noexcept;
 // The process has its memory for itself, and no transactions.
 void end_rights() noexcept;
@@ -50,14 +47,12 @@ class OwnRights {
   Rights before_;
 };
 
-// Of a task, once its view is there: transactions find out what cannot be undone. False: the kernel
-// cannot do that; then only instrumented code says it.
-bool guard_effects() noexcept;
+// Of a task, once its view is there: transactions find out what cannot be undone. Where the kernel
+// cannot do that, only instrumented code says it.
+void guard_effects() noexcept;
+[[nodiscard]] bool finds_effects() noexcept;
 // Of the running transaction. Was it on?
 [[nodiscard]] bool guard_transaction(bool is_on) noexcept;
 [[nodiscard]] bool is_runtime_data(std::uintptr_t address) noexcept;
-
-// Of the two kinds of mappings; -1: no keys.
-inline int copy_key = -1, shared_key = -1;
 
 }  // namespace tmh::itm::pages

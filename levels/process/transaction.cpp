@@ -11,12 +11,18 @@
 #include <cstring>
 #include <vector>
 
-#include "levels/process/faults.h"
-#include "levels/process/heap/allocator.h"
+#include "levels/process/alone.h"
+#include "levels/process/commit_lock.h"
+#include "levels/process/copies.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/heap/heap.h"
+#include "levels/process/holds.h"
+#include "levels/process/keys.h"
+#include "levels/process/modules.h"
 #include "levels/process/own_pages.h"
+#include "levels/process/requests.h"
 #include "levels/process/rights.h"
 #include "levels/process/turns.h"
-#include "levels/process/view.h"
 #include "platform/patience.h"
 
 namespace tmh::itm::pages {
@@ -83,7 +89,7 @@ bool has_blocks = false;
 
 int find_blocks(dl_phdr_info *info, std::size_t, void *) {
   if (info->dlpi_tls_data == nullptr ||
-      (Memory::is_runtime_module(info->dlpi_name) && !Memory::is_cxx_runtime(info->dlpi_name)))
+      (is_runtime_module(info->dlpi_name) && !is_cxx_runtime(info->dlpi_name)))
     return 0;
   for (std::size_t i = 0; i < info->dlpi_phnum && blocks.count < std::size(blocks.begin); ++i)
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
@@ -176,9 +182,9 @@ bool draft_page(PageNumber page, const std::byte *copy, const std::byte *twin) {
 void make_draft() {
   draft.used = 0;
   draft.entries = 0;
-  View::Written *const list = View::written();
-  for (std::uint32_t i = 0; i < View::written_count(); ++i) {
-    View::Written &each = list[i];
+  Mappings::Written *const list = Mappings::written();
+  for (std::uint32_t i = 0; i < Mappings::written_count(); ++i) {
+    Mappings::Written &each = list[i];
     if (draft_page(each.page, copy_of(each.page), each.twin)) {
       each.idle = 0;
       each.is_pulled = false;
@@ -244,12 +250,11 @@ bool is_anothers(PageNumber page) noexcept {
 // REQUIRES: the commit lock; the log has what was committed since.
 bool was_read_page_changed(std::uint64_t pin) noexcept {
   const Position head = control->head.load(std::memory_order_relaxed);
-  for (Position at = Log::skip(View::position()); at < head; at = Log::skip(at)) {
+  for (Position at = Log::skip(Copies::position()); at < head; at = Log::skip(at)) {
     const Entry &entry = *Log::at(at);
     at += entry.size;
     if (entry.kind != EntryKind::kWords || entry.stamp <= pin || entry.slot == self_slot) continue;
-    const Mapped now = View::mapped(entry.page);
-    if (now == Mapped::kCopy || now == Mapped::kWritten) return true;
+    if (is_copy(Mappings::mapped(entry.page))) return true;
   }
   return false;
 }
@@ -271,7 +276,7 @@ bool publish_draft() {
   }
   bool has_conflict = false;
   for_each_entry([&](const Entry &own) {
-    if (View::mapped(own.page) == Mapped::kOwned) return;  // no other task has stored there
+    if (Mappings::mapped(own.page) == Mapped::kOwned) return;  // no other task has stored there
     has_conflict =
         has_conflict || is_anothers(own.page) || conflicts(own, pin) || is_changed_at_home(own);
   });
@@ -298,7 +303,7 @@ bool publish_draft() {
 }
 
 void update_twins() noexcept {
-  for_each_entry([](const Entry &own) { redo(own, View::twin_of(own.page)); });
+  for_each_entry([](const Entry &own) { redo(own, Mappings::twin_of(own.page)); });
 }
 
 void leave_inside() noexcept {
@@ -324,7 +329,7 @@ void release_waiting(std::size_t allowed) noexcept {
 
 void start_anew() noexcept {
   const CommitLock lock;  // the clock and the end of the log fit together
-  View::forget();
+  Copies::forget();
   pulled = control->clock.load(std::memory_order_relaxed);
 }
 
@@ -336,7 +341,7 @@ void take_snapshot() noexcept {
     self().pin.store(pulled, std::memory_order_seq_cst);
     const std::uint32_t alone = control->alone.load(std::memory_order_seq_cst);
     const bool is_own = alone == self_slot + 1;
-    // A toucher of this task's stack stores, then looks at the pin (View::open_for_transaction()).
+    // A toucher of this task's stack stores, then looks at the pin (Copies::open()).
     const bool must_wait = self().is_stack_shared.load(std::memory_order_seq_cst) != 0;
     if (is_own || (alone == 0 && !must_wait)) break;
     self().pin.store(kOutside, std::memory_order_release);
@@ -351,7 +356,7 @@ void take_snapshot() noexcept {
     start_anew();
   } else {
     const std::uint64_t now = control->clock.load(std::memory_order_acquire);
-    if (View::pull(pulled, now)) {
+    if (Copies::pull(pulled, now)) {
       pulled = now;
     } else {
       start_anew();
@@ -383,7 +388,7 @@ bool commit_inside() {
   }
   count(Count::kCommits);
   leave_inside();
-  View::tidy();
+  Copies::tidy();
   set_rights(Rights::kPlain);
   const std::uint64_t stamp = control->clock.load(std::memory_order_relaxed);
   for (void *const block : freed) waiting.push_back({stamp, block});
@@ -402,15 +407,14 @@ void release_allocated(std::size_t kept) noexcept {
 }  // namespace
 
 void Transaction::begin(std::uintptr_t stack, std::uint32_t attempt) noexcept {
-  start_view();
   if (attempt != 0) wait_to_begin_again(attempt);
   stack_begin = stack;
   const Busy busy;
   if (self().is_wanted.load(std::memory_order_relaxed) != 0) {
     self().is_wanted.store(0, std::memory_order_seq_cst);
-    View::give_up(true);
+    Holds::give_up(true);
   }
-  View::give_up_many();
+  Holds::give_up_many();
   OwnPages::keep_images();
   save_stack(stack, &stack_copy);
   save_thread(&thread_copy);
@@ -428,11 +432,11 @@ bool Transaction::commit() noexcept {
 void Transaction::roll_back() noexcept {
   const Busy busy;
   set_rights(Rights::kBoth);
-  View::restore();
+  Copies::restore();
   restore_stack(stack_begin, stack_copy);
   restore_thread(thread_copy);
   leave_inside();
-  View::tidy();
+  Copies::tidy();
   set_rights(Rights::kPlain);
   release_allocated(0);
   freed.clear();
@@ -456,8 +460,8 @@ std::size_t Transaction::mark() noexcept {
   Mark &mark = marks.emplace_back();
   mark.allocated = allocated.size();
   mark.freed = freed.size();
-  for (std::uint32_t i = 0; i < View::written_count(); ++i) {
-    const View::Written &each = View::written()[i];
+  for (std::uint32_t i = 0; i < Mappings::written_count(); ++i) {
+    const Mappings::Written &each = Mappings::written()[i];
     const std::byte *const copy = copy_of(each.page);
     if (std::memcmp(copy, each.twin, kPageBytes) != 0)
       mark.pages.push_back({each.page, std::vector<std::byte>(copy, copy + kPageBytes)});
@@ -482,8 +486,8 @@ void Transaction::roll_back_to_mark() noexcept {
   const Busy busy;
   const Mark mark = std::move(marks.back());
   marks.pop_back();
-  for (std::uint32_t i = 0; i < View::written_count(); ++i) {
-    const View::Written &each = View::written()[i];
+  for (std::uint32_t i = 0; i < Mappings::written_count(); ++i) {
+    const Mappings::Written &each = Mappings::written()[i];
     const auto saved = std::find_if(mark.pages.begin(), mark.pages.end(),
                                     [&each](const Saved &page) { return page.page == each.page; });
     std::memcpy(copy_of(each.page), saved == mark.pages.end() ? each.twin : saved->content.data(),

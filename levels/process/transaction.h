@@ -1,6 +1,6 @@
 // levels/process/transaction.h -- the running transaction of this task: begin, commit,
 // rollback, as libitm.so.1 calls them.
-// Invariant: (1) inside, the slot's pin is the snapshot; copies show it (view.h).
+// Invariant: (1) inside, the slot's pin is the snapshot; copies show it (copies.h).
 //            (2) a commit is the store of the clock, under the commit lock.
 //            (3) a rollback restores copies, the own stack from the begin upwards, and thread_local
 //            variables of the program.
@@ -18,11 +18,11 @@ namespace tmh::itm::pages {
 // Why libitm.so.1 must start the transaction again.
 enum class Failure : std::uint8_t { kConflict, kTooOld, kPlain };
 
-using Function = void (*)();  // of libitm.so.1 (calls.h)
+using Function = void (*)();  // of libitm.so.1
 
 class Transaction {
  public:
-  // guard_transaction() makes it run.
+  // guard_transaction() makes it run. REQUIRES: outside; the view has started.
   static void begin(std::uintptr_t stack, std::uint32_t attempt) noexcept;
   [[nodiscard]] static bool commit() noexcept;
   static void roll_back() noexcept;
@@ -50,10 +50,6 @@ class Transaction {
   static void enter(std::uint64_t clock, std::uintptr_t stack_end) noexcept;
 };
 
-inline bool is_running_inside = false;
 inline bool is_serializable = false;
-
-// The program's own task starts: called before its first transaction or thread.
-void start_view() noexcept;
 
 }  // namespace tmh::itm::pages

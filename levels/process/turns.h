@@ -4,7 +4,7 @@
 //            that the kernel splits off and joins again), then each mapping of home.
 // Invariant: turned to home, no page of such a region has rights but home's and the task's own;
 //            turned to copies, no mapping of home has, but pages of the task's own.
-// Contexts:  as view.h.
+// Contexts:  as mappings.h.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,10 @@ class Turns {
  public:
   static void turn(bool is_to_copies) noexcept;
   [[nodiscard]] static bool is_to_copies() noexcept { return is_to_copies_; }
-  static void note_copy(PageNumber page) noexcept;
-  // REQUIRES: no copy is left, and it is turned to copies, or no page has been mapped yet.
-  static void forget_copies() noexcept { count_ = 0; }
-  static void forget_region(PageNumber first) noexcept;
 
  private:
   static void put_rights(PageNumber first, PageNumber end, int rights) noexcept;
 
-  struct Pages {
-    PageNumber first, end;
-  };
-  static constexpr std::uint32_t kRegions = 256;
-  static inline Pages regions_[kRegions];  // that have copies
-  static inline std::uint32_t count_ = 0;
   static inline bool is_to_copies_ = false;
 };
 

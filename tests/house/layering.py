@@ -55,8 +55,8 @@ MAY_INCLUDE = {
     "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
     # The engine of its methods pages, and what that engine brings to a program.
     "levels/process/ground/": LOW,
-    "levels/process/heap/": LOW + ["levels/process/"],
-    "levels/process/": LOW + ["compat/libitm/"],
+    "levels/process/heap/": LOW + ["levels/process/ground/"],
+    "levels/process/": LOW,
     "compat/libitm/tasks/": LOW + ["include/tmh/itm.h", "levels/process/"],
     "compat/libitm/calls/": LOW + ["levels/process/", "compat/libitm/tasks/"],
     "compat/libitm/pages/": LOW + ["levels/process/", "compat/libitm/tasks/"],

@@ -24,7 +24,8 @@
 #include <thread>
 #include <vector>
 
-#include "levels/process/engine.h"
+#include "levels/process/for_calls.h"
+#include "levels/process/ground/own_task.h"
 #include "levels/process/heap/allocator.h"
 
 namespace tmh::itm::pages {

@@ -20,7 +20,10 @@
 #include <cstring>
 
 #include "compat/libitm/tasks/task_life.h"
-#include "levels/process/engine.h"
+#include "levels/process/faults.h"
+#include "levels/process/for_calls.h"
+#include "levels/process/for_tasks.h"
+#include "levels/process/ground/own_task.h"
 
 extern "C" {
 void *__libc_malloc(std::size_t bytes) noexcept;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
 
 namespace tmh::itm::pages {
 

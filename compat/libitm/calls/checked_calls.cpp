@@ -14,7 +14,7 @@
 
 #include <cstddef>
 
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
 
 extern "C" {
 

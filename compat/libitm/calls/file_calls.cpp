@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <climits>
 
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 using tmh::itm::pages::is_own_file;
 using tmh::itm::pages::is_started;

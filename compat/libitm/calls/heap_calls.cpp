@@ -16,8 +16,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "levels/process/engine.h"
-#include "levels/process/heap/allocator.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/heap/heap.h"
+#include "levels/process/process.h"
 
 extern "C" {
 void *__libc_malloc(std::size_t bytes) noexcept;

@@ -25,8 +25,8 @@
 #include <cstring>
 
 #include "compat/libitm/calls/plain_calls.h"
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 namespace tmh::itm::pages {
 

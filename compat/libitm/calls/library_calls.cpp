@@ -5,8 +5,8 @@
 //            count.
 #include <dlfcn.h>
 
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 using tmh::itm::pages::cover_libraries;
 using tmh::itm::pages::go_irrevocable;

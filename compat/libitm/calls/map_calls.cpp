@@ -17,8 +17,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "levels/process/engine.h"
-#include "levels/process/heap/allocator.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/heap/heap.h"
+#include "levels/process/process.h"
 
 namespace tmh::itm::pages {
 

@@ -12,7 +12,8 @@
 #include <cstdint>
 
 #include "compat/libitm/calls/shared_futex.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 namespace tmh::itm::pages {
 

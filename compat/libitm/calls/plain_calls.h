@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "levels/process/engine.h"
+#include "levels/process/process.h"
 
 namespace tmh::itm::pages {
 

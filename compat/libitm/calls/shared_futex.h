@@ -14,8 +14,8 @@
 #include <cstdint>
 
 #include "compat/libitm/calls/plain_calls.h"
-#include "levels/process/engine.h"
-#include "levels/process/ground/kernel_call.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 namespace tmh::itm::pages {
 

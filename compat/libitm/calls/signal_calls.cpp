@@ -17,18 +17,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "levels/process/engine.h"
-#include "levels/process/faults.h"
-#include "levels/process/ground/kernel_call.h"
-#include "levels/process/ground/real.h"
-#include "levels/process/rights.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 namespace tmh::itm::pages {
 
 namespace {
 
 struct sigaction of_program[NSIG];
-std::uint64_t waiting = 0;  // bits of signals that wait in this task
 
 [[nodiscard]] bool is_engines(int signal) noexcept {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGABRT ||
@@ -46,13 +42,9 @@ std::uint64_t waiting = 0;  // bits of signals that wait in this task
 
 void call_handler(int signal, siginfo_t *info, void *context) noexcept {
   if (is_mains(signal, *info)) return note_unseen_signal();
-  if (Busy::is_any() || is_inside()) {
-    waiting |= 1ull << (signal - 1);
-    return;
-  }
+  if (Busy::is_any() || is_inside()) return put_off_signal(signal);
   const struct sigaction &action = of_program[signal];
-  handlers_run = handlers_run + 1;
-  if ((action.sa_flags & SA_RESTART) == 0) ending_handlers_run = ending_handlers_run + 1;
+  note_handler((action.sa_flags & SA_RESTART) != 0);
   const CallInProgress none(CallInProgress::Kind::kNone);  // the handler may leave by a jump
   // The kernel gives a handler no rights to memory with keys.
   const Rights before = current_rights();
@@ -100,21 +92,6 @@ int change(int signal, const struct sigaction *action, struct sigaction *old) no
 }
 
 }  // namespace
-
-sigset_t without_engines(const sigset_t *set) noexcept {
-  sigset_t out = *set;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGSYS, recall_signal()}) sigdelset(&out, signal);
-  return out;
-}
-
-void send_waiting_signals() noexcept {
-  if (waiting == 0 || is_inside() || Busy::is_any()) return;
-  const std::uint64_t all = waiting;
-  waiting = 0;
-  const long self = kernel_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
-  for (int signal = 1; signal < NSIG; ++signal)
-    if ((all >> (signal - 1) & 1) != 0) kernel_call(SYS_tkill, self, signal, 0, 0, 0, 0);
-}
 
 }  // namespace tmh::itm::pages
 

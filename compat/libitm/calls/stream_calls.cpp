@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "compat/libitm/calls/plain_calls.h"
-#include "compat/libitm/tasks/program_streams.h"
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "compat/libitm/tasks/tasks.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 using namespace tmh::itm::pages;  // NOLINT(google-build-using-namespace)
 

@@ -26,10 +26,10 @@
 
 #include "compat/libitm/tasks/task_life.h"
 #include "compat/libitm/tasks/task_records.h"
+#include "compat/libitm/tasks/task_start.h"
 #include "compat/libitm/tasks/thread_images.h"
-#include "levels/process/engine.h"
-#include "levels/process/ground/kernel_call.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 extern "C" int __register_atfork(void (*before)(), void (*in_parent)(), void (*in_child)(),
                                  void *library);

@@ -5,9 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "compat/libitm/tasks/task_life.h"
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "compat/libitm/tasks/task_records.h"
+#include "levels/process/ground/ground.h"
 #include "platform/futex.h"
 
 extern "C" void _IO_un_link(std::FILE *stream);

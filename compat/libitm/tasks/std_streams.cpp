@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
 
 namespace tmh::itm::pages {
 

@@ -17,12 +17,12 @@
 #include "compat/libitm/tasks/program_streams.h"
 #include "compat/libitm/tasks/std_streams.h"
 #include "compat/libitm/tasks/task_records.h"
+#include "compat/libitm/tasks/task_start.h"
 #include "compat/libitm/tasks/thread_images.h"
 #include "compat/libitm/tasks/thread_keys.h"
 #include "compat/libitm/tasks/undertaker.h"
-#include "levels/process/engine.h"
-#include "levels/process/ground/kernel_call.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 #include "platform/futex.h"
 
 // The C library's, which <pthread.h> declares for C alone: the thread unwinds to the buffer.
@@ -38,14 +38,9 @@ namespace {
 // How often a waiter looks again, should a wake-up be lost with its task.
 constexpr long kLookAgainNs = 20'000'000;
 
-// This process's number; 0: not main, nor a task.
-std::int32_t own_pid = 0;
 void (*call_tls_destructors)() = nullptr;
 bool is_ready = false;  // images and the undertaker
 
-[[nodiscard]] std::int32_t kernel_pid() noexcept {
-  return static_cast<std::int32_t>(syscall(SYS_getpid));
-}
 [[noreturn]] void leave_process() noexcept {
   for (;;) syscall(SYS_exit_group, 0);
 }
@@ -192,8 +187,6 @@ pid_t parent_of_main() noexcept {
 }
 
 bool tasks_prepare() noexcept { return get_ready(); }
-
-bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#include "levels/process/engine.h"
+#include "levels/process/ground/ground.h"
 
 namespace tmh::itm::pages {
 
@@ -35,7 +35,5 @@ namespace tmh::itm::pages {
 // Without the guard page; for main, all that it may grow to.
 [[nodiscard]] Range stack_of(std::uint32_t slot) noexcept;
 [[nodiscard]] pid_t parent_of_main() noexcept;
-// The process that runs the calling task; its own children by fork() are none.
-[[nodiscard]] bool is_task() noexcept;
 
 }  // namespace tmh::itm::pages

@@ -1,9 +1,18 @@
 #include "compat/libitm/tasks/task_records.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "compat/libitm/tasks/thread_images.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 #include "platform/futex.h"
 
 namespace tmh::itm::pages {
+
+std::int32_t kernel_pid() noexcept { return static_cast<std::int32_t>(syscall(SYS_getpid)); }
+
+bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 
 pthread_t thread_of(std::uint32_t slot) noexcept {
   return slot == 0 ? tasks->main_thread : reinterpret_cast<pthread_t>(thread_pointer_of(slot));

@@ -16,7 +16,7 @@
 
 #include <tmh/itm.h>
 
-#include "levels/process/engine.h"
+#include "levels/process/ground/ground.h"
 
 namespace tmh::itm::pages {
 
@@ -57,6 +57,12 @@ struct TaskShared {
 };
 
 inline TaskShared *tasks = nullptr;
+
+// This process's number; 0: not main, nor a task.
+inline std::int32_t own_pid = 0;
+[[nodiscard]] std::int32_t kernel_pid() noexcept;
+// The process that runs the calling task; its own children by fork() are none.
+[[nodiscard]] bool is_task() noexcept;
 
 // The slot's thread as programs know it.
 [[nodiscard]] pthread_t thread_of(std::uint32_t slot) noexcept;

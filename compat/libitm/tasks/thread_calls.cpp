@@ -15,8 +15,8 @@
 #include "compat/libitm/tasks/task_life.h"
 #include "compat/libitm/tasks/task_records.h"
 #include "compat/libitm/tasks/thread_images.h"
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 #include "platform/futex.h"
 #include "platform/process.h"
 

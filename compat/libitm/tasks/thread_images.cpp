@@ -13,8 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
 #include "platform/futex.h"
 
 namespace tmh::itm::pages {

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "levels/process/engine.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 
 namespace tmh::itm::pages {
 

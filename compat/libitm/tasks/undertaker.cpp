@@ -10,7 +10,8 @@
 #include <cstdint>
 
 #include "compat/libitm/tasks/task_records.h"
-#include "levels/process/ground/real.h"
+#include "levels/process/ground/ground.h"
+#include "levels/process/process.h"
 #include "platform/futex.h"
 
 namespace tmh::itm::pages {

@@ -7,10 +7,6 @@
 
 #include <cstdint>
 
-// task_start_x86_64.S. thread_pointer: with CLONE_SETTLS.
-extern "C" long tmh_itm_clone(unsigned long flags, void *stack, void *pid, void *thread_pointer,
-                              void (*begin)(long), long argument);
-
 namespace tmh::itm::pages {
 
 // Minus an error's number, or the result. Async-signal-safe.
@@ -31,7 +27,6 @@ inline long kernel_call(long number, long a, long b, long c, long d, long e, lon
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
-    // Not those of accesses: this thread may have to answer one of its own.
     constexpr std::uint64_t kAccesses = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
     const std::uint64_t all = ~kAccesses;
     kernel_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all),

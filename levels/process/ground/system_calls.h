@@ -25,6 +25,12 @@ inline void *raw_mmap(void *at, std::size_t bytes, int rights, int flags, int fi
       or_minus_one(kernel_call(SYS_mmap, reinterpret_cast<long>(at), static_cast<long>(bytes),
                                rights, flags, file, offset)));
 }
+// Zeroed, of this process alone; null: there is none.
+[[nodiscard]] inline void *private_memory(std::size_t bytes) noexcept {
+  void *const memory = raw_mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
 inline int raw_munmap(void *at, std::size_t bytes) noexcept {
   return static_cast<int>(or_minus_one(
       kernel_call(SYS_munmap, reinterpret_cast<long>(at), static_cast<long>(bytes), 0, 0, 0, 0)));

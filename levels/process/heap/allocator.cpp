@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "levels/process/engine.h"
+#include "levels/process/ground/ground.h"
 #include "levels/process/heap/chunk_map.h"
 #include "levels/process/heap/span.h"
 
@@ -68,7 +68,7 @@ Word (*bitmaps)[kWords] = nullptr;
 // The calling task's heap.
 class Own {
  public:
-  Own() noexcept : slot_(static_cast<std::uint32_t>(own_slot())), heap_(tables->tasks[slot_]) {}
+  Own() noexcept : slot_(own_slot()), heap_(tables->tasks[slot_]) {}
 
   [[nodiscard]] void *allocate(std::size_t size_class, std::size_t inside) noexcept {
     Claim &claim = heap_.claims[inside][size_class];

@@ -19,8 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "levels/process/engine.h"
-
 namespace tmh::itm::pages {
 
 // A chunk is the heap's grain; no block above the classes shares one.
