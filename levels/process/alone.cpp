@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "levels/process/control.h"
+#include "levels/process/ground/ground.h"
 #include "levels/process/own_pages.h"
 #include "levels/process/requests.h"
 #include "platform/futex.h"
@@ -21,6 +22,7 @@ void wait_until_outside(std::uint32_t slot) noexcept {
   platform::Patience patience;
   const std::uint64_t start = platform::monotonic_ns();
   std::uint64_t looked = start;
+  TMH_ASSERT(slot != self_slot && is_alone());
   Slot &each = control->slots[slot];
   for (std::uint64_t pin; (pin = each.pin.load(std::memory_order_acquire)) != kOutside;) {
     const std::uint64_t now = platform::monotonic_ns();
@@ -46,6 +48,7 @@ void wait_for_all() noexcept {
 }  // namespace
 
 void be_alone() noexcept {
+  TMH_ASSERT(!is_running_inside && self().pin.load(std::memory_order_relaxed) == kOutside);
   for (;;) {
     std::uint32_t expected = 0;
     if (control->alone.compare_exchange_strong(expected, self_slot + 1)) break;
@@ -56,6 +59,7 @@ void be_alone() noexcept {
 
 bool try_be_alone() noexcept {
   if (is_alone()) return true;
+  TMH_ASSERT(is_running_inside);
   std::uint32_t expected = 0;
   if (!control->alone.compare_exchange_strong(expected, self_slot + 1)) return false;
   wait_for_all();

@@ -2,6 +2,7 @@
 #include "levels/process/commit_lock.h"
 
 #include "levels/process/control.h"
+#include "levels/process/ground/ground.h"
 #include "levels/process/log.h"
 
 namespace tmh::itm::pages {
@@ -26,7 +27,11 @@ bool is_holder_alive(void *, platform::LockTag holder) noexcept {
 CommitLock::CommitLock() noexcept {
   if (control->lock.lock(own_tag(), is_holder_alive, nullptr) == platform::Locked::kInherited)
     Log::repair();
+  TMH_ASSERT(control->publishing == 0 && Log::is_settled());
 }
-CommitLock::~CommitLock() { control->lock.unlock(); }
+CommitLock::~CommitLock() {
+  TMH_ASSERT(control->publishing == 0 && Log::is_settled());
+  control->lock.unlock();
+}
 
 }  // namespace tmh::itm::pages

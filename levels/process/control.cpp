@@ -12,12 +12,14 @@ namespace tmh::itm::pages {
 std::uint32_t own_slot() noexcept { return self_slot; }
 
 void *reserve_shared(std::size_t bytes) noexcept {
+  TMH_ASSERT(bytes != 0);
   void *const memory = raw_mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
 bool is_alive(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kTasksMax);
   const Slot &each = control->slots[slot];
   // acquire: the other fields were stored before
   const std::int32_t pid = each.pid.load(std::memory_order_acquire);
@@ -29,6 +31,7 @@ bool is_alive(std::uint32_t slot) noexcept {
 std::uint64_t least_pin() noexcept {
   std::uint64_t least = kOutside;
   const std::uint32_t high = control->high.load(std::memory_order_acquire);
+  TMH_ASSERT(high <= kTasksMax);
   for (std::uint32_t i = 0; i < high; ++i)
     least = std::min(least, control->slots[i].pin.load(std::memory_order_seq_cst));
   return least;
@@ -37,14 +40,18 @@ std::uint64_t least_pin() noexcept {
 bool make_control() noexcept {
   void *const memory = reserve_shared(sizeof(Control));
   if (memory == nullptr) return false;
+  TMH_ASSERT(control == nullptr &&
+             reinterpret_cast<std::uintptr_t>(memory) % alignof(Control) == 0);
   control = static_cast<Control *>(memory);
   for (Slot &each : control->slots) each.pin.store(kOutside, std::memory_order_relaxed);
   return true;
 }
 
 void name_self(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kTasksMax && !is_running_inside);
   self_slot = slot;
   Slot &own = control->slots[slot];
+  TMH_ASSERT(own.is_used.load(std::memory_order_relaxed) != 0);
   platform::ProcessId id;
   static_cast<void>(platform::this_process(&id));
   own.start_time = id.start_time;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "levels/process/ground/ground.h"
@@ -44,6 +45,8 @@ enum class Count : std::uint32_t {
 };
 inline constexpr std::uint32_t kCounts = static_cast<std::uint32_t>(Count::kCount_);
 
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
 struct alignas(64) Slot {
   std::atomic<std::uint64_t> pin;
   std::atomic<std::uint64_t> last_commit;  // stamp of the last commit of its task
@@ -59,6 +62,8 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> incarnation;
   alignas(64) std::atomic<std::uint64_t> counts[kCounts];
 };
+// What each task stores at its begins and ends lies on a line of its own.
+static_assert(offsetof(Slot, is_used) == 64 && offsetof(Slot, counts) == 128);
 
 // A bit for each slot.
 struct Slots {
@@ -66,12 +71,15 @@ struct Slots {
   std::atomic<std::uint64_t> words[kWords];
 
   void add(std::uint32_t slot) noexcept {
+    TMH_ASSERT(slot < kTasksMax);
     words[slot / 64].fetch_or(1ull << slot % 64, std::memory_order_seq_cst);
   }
   void remove(std::uint32_t slot) noexcept {
+    TMH_ASSERT(slot < kTasksMax);
     words[slot / 64].fetch_and(~(1ull << slot % 64), std::memory_order_seq_cst);
   }
   [[nodiscard]] bool has(std::uint32_t slot) const noexcept {
+    TMH_ASSERT(slot < kTasksMax);
     return (words[slot / 64].load(std::memory_order_relaxed) >> slot % 64 & 1) != 0;
   }
   // Is there any but `slot`?
@@ -101,7 +109,9 @@ struct PageState {
   std::atomic<std::uint32_t> wanted;    // its owner is to give it away
   std::atomic<std::uint32_t> owners;    // that it has had
 };
+static_assert(sizeof(PageState) == 56);
 inline constexpr std::uint64_t kBusy = 1, kTouched = 2, kHasOwner = 4, kBits = 7;
+static_assert((kBusy | kTouched | kHasOwner) == kBits);
 
 struct Control {
   alignas(64) std::atomic<std::uint64_t> clock;  // newest stamp
@@ -133,6 +143,7 @@ inline void *own_thread = nullptr;
 
 [[nodiscard]] inline Slot &self() noexcept { return control->slots[self_slot]; }
 inline void count(Count which, std::uint64_t n = 1) noexcept {
+  TMH_ASSERT(which < Count::kCount_);
   std::atomic<std::uint64_t> &each = self().counts[static_cast<std::uint32_t>(which)];
   // relaxed: this task's
   each.store(each.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);

@@ -10,6 +10,7 @@ void CopiedRegions::note(PageNumber page) noexcept {
     if (page - regions_[i].first < regions_[i].end - regions_[i].first) return;
   const Region &region = Memory::region_of(page);
   if (count_ == kRegions) die("too many regions");
+  TMH_ASSERT(page - region.first < region.pages());
   regions_[count_++] = {region.first, region.page_end()};
 }
 

@@ -33,6 +33,7 @@ std::byte buffer[kWindowMax * kPageBytes] __attribute__((aligned(4096)));
 }  // namespace
 
 bool Copies::start(std::uint64_t *clock) noexcept {
+  TMH_ASSERT(Mappings::copies() == 0 && !is_running_inside);
   for_now_count_ = 0;
   if (for_now_ == nullptr)  // else the creator's
     for_now_ = static_cast<PageNumber *>(private_memory(kForNowMax * sizeof(PageNumber)));
@@ -48,6 +49,7 @@ Made Copies::make(PageNumber page, std::byte *out) noexcept {
   if ((state.newest.load(std::memory_order_relaxed) & kTouched) == 0)
     state.newest.fetch_or(kTouched, std::memory_order_seq_cst);
   const std::uint64_t pin = self().pin.load(std::memory_order_relaxed);
+  TMH_ASSERT(pin != kOutside);
   std::uint64_t released = 0, newest = 0;
   bool has_holders = false;
   for (std::uint32_t tries = 0;; ++tries) {
@@ -94,6 +96,7 @@ Made Copies::make(PageNumber page, std::byte *out) noexcept {
 }
 
 Made Copies::open(PageNumber page, bool is_store) noexcept {
+  TMH_ASSERT(is_running_inside && Memory::stack_slot_of(page) != self_slot);
   const Mapped before = Mappings::mapped(page);
   if (before == Mapped::kWritten) return Made::kKept;
   if (before == Mapped::kCopy) {
@@ -133,6 +136,7 @@ Made Copies::open(PageNumber page, bool is_store) noexcept {
            make(page + ahead, buffer + ahead * kPageBytes) == Made::kKept)
       ++ahead;
   }
+  TMH_ASSERT(ahead <= kWindowMax);
   last_opened_ = page + ahead - 1;
   bool is_filled = Mappings::fill(page, ahead, buffer, is_store);
   if (!is_filled && errno == ENOENT && ahead > 1) {
@@ -185,6 +189,7 @@ void Copies::drop_all() noexcept {
       }
     }
   }
+  TMH_ASSERT(Mappings::copies() == 0);
   for_now_count_ = 0;
   CopiedRegions::forget_all();
   if (!has_keys()) Turns::turn(was_turned);
@@ -196,6 +201,7 @@ void Copies::forget() noexcept {
 }
 
 bool Copies::pull(std::uint64_t from, std::uint64_t clock) noexcept {
+  TMH_ASSERT(from <= clock && !is_running_inside);
   const Position head = control->head.load(std::memory_order_acquire);
   for (Position at = Log::skip(position_); at < head; at = Log::skip(position_)) {
     const Entry &entry = *Log::at(at);
@@ -230,6 +236,7 @@ bool Copies::pull(std::uint64_t from, std::uint64_t clock) noexcept {
 }
 
 void Copies::restore() noexcept {
+  TMH_ASSERT(is_running_inside);
   for (std::uint32_t i = 0; i < Mappings::written_count(); ++i) {
     auto *const copy =
         reinterpret_cast<std::byte *>(Memory::address_of(Mappings::written()[i].page));
@@ -239,6 +246,7 @@ void Copies::restore() noexcept {
 }
 
 void Copies::tidy() noexcept {
+  TMH_ASSERT(!is_running_inside);
   for (std::uint32_t i = 0; i < for_now_count_; ++i) {
     if (is_copy(Mappings::mapped(for_now_[i]))) drop(for_now_[i]);
   }

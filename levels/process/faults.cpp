@@ -39,6 +39,7 @@ extern "C" [[noreturn]] void tmh_itm_pages_restart() { Transaction::restart(); }
 
 // The handler returns into restart(), on the stack below the begin's frame.
 void return_to_restart(ucontext_t *context) noexcept {
+  TMH_ASSERT(is_running_inside && Transaction::stack() != 0);
   auto &registers = context->uc_mcontext.gregs;
   registers[REG_EFL] &= ~greg_t{0x400};  // functions expect the direction flag clear
   registers[REG_RSP] = static_cast<greg_t>(((Transaction::stack() - 1024) & ~15ull) - 8);
@@ -141,9 +142,11 @@ void on_request(int, siginfo_t *, void *handed) { note_request(static_cast<ucont
 }  // namespace
 
 struct sigaction previous_action(int signal) noexcept {
+  TMH_ASSERT(0 < signal && signal < NSIG);
   return previous[signal];
 }
 void set_previous_action(int signal, const struct sigaction &action) noexcept {
+  TMH_ASSERT(0 < signal && signal < NSIG);
   previous[signal] = action;
 }
 
@@ -162,6 +165,7 @@ bool handle(int signal, void (*handler)(int, siginfo_t *, void *), std::uint64_t
 }  // namespace
 
 void die_inside(int signal) noexcept {
+  TMH_ASSERT(is_running_inside);
   set_rights(Rights::kBoth);
   {
     const BlockedSignals blocked;

@@ -16,6 +16,7 @@ bool is_started() noexcept { return has_started; }
 bool is_inside() noexcept { return is_running_inside; }
 
 bool is_own_file(int file) noexcept {
+  TMH_ASSERT(has_started);
   if (file == Memory::home_file()) return true;
   const std::uint32_t high = control->high.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < high; ++i)
@@ -39,6 +40,7 @@ void make_plain(const void *at, std::size_t bytes, bool is_store) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(at);
   const Busy busy;
   Holds::note_call_use(begin, bytes);
+  TMH_ASSERT(has_started);
   for (std::uintptr_t place = begin & ~(kPageBytes - 1); place < begin + bytes;
        place += kPageBytes) {
     const PageNumber page = Memory::page_of(place);

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "levels/process/ground/own_task.h"
+#include "levels/process/ground/ground.h"
 #include "levels/process/requests.h"
 
 namespace tmh::itm::pages {

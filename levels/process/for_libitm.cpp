@@ -2,10 +2,12 @@
 #include "levels/process/for_libitm.h"
 
 #include <cstdio>
+#include <iterator>
 
 #include "levels/process/alone.h"
 #include "levels/process/control.h"
 #include "levels/process/for_tasks.h"
+#include "levels/process/ground/ground.h"
 #include "levels/process/memory.h"
 #include "levels/process/rights.h"
 
@@ -17,6 +19,7 @@ std::uint32_t marks_open = 0;
 bool was_guarded = false;  // the transaction around the marks
 
 void close_mark() {
+  TMH_ASSERT(marks_open != 0);
   if (--marks_open == 0) static_cast<void>(guard_transaction(was_guarded));
 }
 
@@ -36,6 +39,7 @@ void begin(std::uintptr_t stack, std::uint32_t attempt, bool may_be_cancelled) {
 }
 
 void begin_alone() {
+  TMH_ASSERT(!is_running_inside);
   start_view();
   be_alone();
   count(Count::kAlone);
@@ -52,7 +56,10 @@ int open_own_work() {
   set_rights(Rights::kBoth);
   return static_cast<int>(before);
 }
-void close_own_work(int before) { set_rights(static_cast<Rights>(before)); }
+void close_own_work(int before) {
+  TMH_ASSERT(0 <= before && before <= static_cast<int>(Rights::kBoth));
+  set_rights(static_cast<Rights>(before));
+}
 
 void drop_mark() {
   Transaction::drop_mark();
@@ -66,10 +73,11 @@ void roll_back_to_mark() {
 void count_cancel() { count(Count::kUser); }
 
 int statistics(char *text, std::size_t bytes) {
-  static constexpr const char *kNames[kCounts] = {
+  static constexpr const char *kNames[] = {
       "begins",    "commits", "read_only", "conflicts",    "too_old",       "plain",
       "cancelled", "alone",   "copies",    "first_stores", "plain_touches", "images",
       "recalls",   "dropped", "deaths",    "owned",        "turns"};
+  static_assert(std::size(kNames) == kCounts);
   int length = 0;
   for (std::uint32_t i = 0; i < kCounts; ++i) {
     std::uint64_t sum = 0;

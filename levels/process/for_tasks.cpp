@@ -30,6 +30,7 @@ void start_view() noexcept {
   start_rights();
   std::uint64_t clock = 0;
   if (!View::enter(&clock)) refuse("userfaultfd(2) or memory is missing");
+  TMH_ASSERT(has_started && self_slot == 0);
   has_view = true;
   own_thread = __builtin_thread_pointer();
   guard_effects();
@@ -57,6 +58,7 @@ int take_slot() noexcept {
     each.last_commit.store(0, std::memory_order_relaxed);
     each.is_wanted.store(0, std::memory_order_relaxed);
     each.is_stack_shared.store(0, std::memory_order_relaxed);
+    TMH_ASSERT(each.pin.load(std::memory_order_relaxed) == kOutside);
     std::uint32_t high = control->high.load(std::memory_order_relaxed);
     while (high < i + 1 && !control->high.compare_exchange_weak(high, i + 1)) {
     }
@@ -68,6 +70,8 @@ int take_slot() noexcept {
 namespace {
 
 void forget(int slot) noexcept {
+  TMH_ASSERT(0 < slot && static_cast<std::uint32_t>(slot) < kTasksMax);
+  TMH_ASSERT(static_cast<std::uint32_t>(slot) != self_slot);
   Slot &each = control->slots[slot];
   std::uint32_t alone = static_cast<std::uint32_t>(slot) + 1;
   if (control->alone.compare_exchange_strong(alone, 0)) platform::futex_wake(control->alone);
@@ -88,6 +92,7 @@ void forget_dead(int slot) noexcept {
 
 void free_slot(int slot) noexcept {
   Slot &each = control->slots[slot];
+  TMH_ASSERT(each.is_used.load(std::memory_order_relaxed) != 0);
   each.pid.store(-1, std::memory_order_release);
   forget(slot);
   heap_slot_freed(slot);
@@ -97,6 +102,7 @@ void free_slot(int slot) noexcept {
 }
 
 void before_clone(int slot) noexcept {
+  TMH_ASSERT(!is_running_inside);
   start_view();
   const Busy busy;
   Copies::drop_all();
@@ -108,6 +114,7 @@ void after_clone(int slot) noexcept {
 }
 
 void enter_task(int slot) noexcept {
+  TMH_ASSERT(has_view && 0 < slot && static_cast<std::uint32_t>(slot) < kTasksMax);
   control->slots[slot].pid.store(0, std::memory_order_relaxed);
   name_self(static_cast<std::uint32_t>(slot));
   std::uint64_t clock = 0;
@@ -119,6 +126,7 @@ void enter_task(int slot) noexcept {
 }
 
 void leave_task() noexcept {
+  TMH_ASSERT(self_slot != 0);
   Transaction::leave();
   const Busy busy;
   Holds::give_up(false);

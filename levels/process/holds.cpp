@@ -19,6 +19,7 @@ constexpr std::uint32_t kBeginsTurned = 64;
 }  // namespace
 
 void Holds::note_call_use(std::uintptr_t at, std::size_t bytes) noexcept {
+  TMH_ASSERT(bytes != 0);
   const PageNumber first = Memory::page_of(at);
   if (first == kNoPage) return;
   call_uses_[call_use_++ % kCallUses] = {
@@ -48,6 +49,7 @@ void Holds::give_up_runs(bool touched_only, bool shared_too, bool is_in_call) no
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < Mappings::runs_count(); ++i) {
     const Mappings::Run run = Mappings::runs()[i];
+    TMH_ASSERT(run.count != 0);
     bool is_kept = false;
     const auto goes = [&](PageNumber each) {
       if (is_in_call && is_in_call_use(each)) return false;
@@ -75,6 +77,7 @@ void Holds::give_up_runs(bool touched_only, bool shared_too, bool is_in_call) no
         Mappings::set(page, Mapped::kNothing);
       }
     }
+    TMH_ASSERT(kept <= i);
     if (is_kept) Mappings::runs()[kept++] = run;
   }
   Mappings::keep_runs(kept);

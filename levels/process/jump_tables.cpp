@@ -25,6 +25,7 @@ struct Table {
 
 // A private page or more within reach of the module.
 std::uintptr_t room_near(std::uintptr_t at, std::size_t bytes) noexcept {
+  TMH_ASSERT(bytes != 0 && bytes % kPageBytes == 0);
   for (std::uint64_t distance = 1ull << 24; distance < kReach; distance += 1ull << 24)
     for (const std::uintptr_t place : {at + distance, at - distance}) {
       void *const wanted = reinterpret_cast<void *>(place & ~(kPageBytes - 1));
@@ -71,6 +72,7 @@ bool is_in_text(const dl_phdr_info &info, std::uintptr_t at) noexcept {
 
 // Stubs whose slot is filled read the copy.
 void patch(const dl_phdr_info &info, const Table &table) noexcept {
+  TMH_ASSERT(table.copy != 0);
   for (std::size_t i = 0; i < info.dlpi_phnum; ++i) {
     const auto &each = info.dlpi_phdr[i];
     if (each.p_type != PT_LOAD || (each.p_flags & PF_X) == 0) continue;
@@ -105,6 +107,7 @@ int move_table(dl_phdr_info *info, std::size_t, void *) {
   Table table = find_table(*info, &slots, &count);
   // Its data have been moved: its table was copied before.
   if (count == 0 || Memory::page_of(table.first) != kNoPage) return 0;
+  TMH_ASSERT(table.first <= table.last);
   const std::size_t bytes = table.last + 8 - table.first;
   table.copy = room_near(table.first, (bytes + kPageBytes - 1) & ~(kPageBytes - 1));
   if (table.copy == 0) return 0;

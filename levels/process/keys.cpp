@@ -8,9 +8,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "levels/process/ground/ground.h"
+
 namespace tmh::itm::pages {
 
 void look_for_keys() noexcept {
+  TMH_ASSERT(!has_keys());
   const char *const wanted = secure_getenv("TMH_ITM_KEYS");
   if (wanted != nullptr && std::strcmp(wanted, "off") == 0) return;
   if (wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, "auto") != 0)
@@ -22,6 +25,7 @@ void look_for_keys() noexcept {
 }
 
 void take_keys() noexcept {
+  TMH_ASSERT(copy_key < 0 && shared_key < 0);
   if (!has_keys()) return;
   copy_key = pkey_alloc(0, 0);
   shared_key = pkey_alloc(0, 0);

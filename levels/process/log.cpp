@@ -12,6 +12,7 @@ constexpr std::uint32_t kPageWords = kPageBytes / 8;
 constexpr std::uint32_t kChunks = 1024;  // at most
 // What stays although no pin needs it: tasks outside bring their copies up to date with it.
 constexpr std::uint32_t kChunksKept = 16;
+static_assert(kChunksKept < kChunks && Log::kCommitMax < kChunks * Log::kChunkBytes);
 
 // Shared.
 struct Chunks {
@@ -39,6 +40,7 @@ void store_bytes(std::byte *to, std::uint64_t value, std::uint8_t bytes) noexcep
 }  // namespace
 
 void redo(const Entry &entry, std::byte *page) noexcept {
+  TMH_ASSERT(page != nullptr);
   const Word *const words = entry.word_list();
   const Place *const places = entry.places();
   for (std::uint32_t i = 0; i < std::min<std::uint32_t>(entry.words, kPageWords); ++i)
@@ -46,6 +48,7 @@ void redo(const Entry &entry, std::byte *page) noexcept {
 }
 
 void undo(const Entry &entry, std::byte *page) noexcept {
+  TMH_ASSERT(page != nullptr);
   if (entry.kind == EntryKind::kImage) {
     std::memcpy(page, entry.content(), kPageBytes);
     return;
@@ -89,10 +92,12 @@ void Log::trim(bool must_give) noexcept {
   const std::uint64_t least = least_pin();
   std::uint64_t first = control->tail.load(std::memory_order_relaxed) / kChunkBytes;
   const std::uint64_t last = chunks->end / kChunkBytes;
+  TMH_ASSERT(first <= last && last - first <= kChunks);
   for (; first < last; ++first) {
     const std::uint64_t stamp = chunks->last_stamp[first % kChunks];
     if (!must_give && (stamp > least || last - first < kChunksKept)) return;
     must_give = false;
+    TMH_ASSERT(chunks->free_count < kChunks);
     // A task that pins looks at `trimmed` behind its pin; a reader of an entry looks behind it.
     control->trimmed.store(stamp, std::memory_order_seq_cst);
     control->tail.store((first + 1) * kChunkBytes, std::memory_order_seq_cst);
@@ -132,13 +137,16 @@ void Log::next_chunk() noexcept {
   if (chunks->free_count == 0 && chunks->made == kChunks) trim(true);
   const std::uint32_t chunk =
       chunks->free_count != 0 ? chunks->free[--chunks->free_count] : chunks->made++;
+  TMH_ASSERT(chunk < kChunks && chunks->made <= kChunks);
   chunks->of[(number + 1) % kChunks] = chunk;
   chunks->end = (number + 1) * kChunkBytes;
 }
 
 Entry *Log::reserve(std::uint32_t bytes) noexcept {
+  TMH_ASSERT(bytes % 8 == 0 && sizeof(Entry) <= bytes && bytes <= kChunkBytes / 2);
   if (((chunks->end - 1) / kChunkBytes + 1) * kChunkBytes - chunks->end < bytes) next_chunk();
   Entry *const entry = at(chunks->end);
+  TMH_ASSERT(chunks->end % 8 == 0 && chunks->end >= control->head.load(std::memory_order_relaxed));
   chunks->end += bytes;
   return entry;
 }
@@ -146,6 +154,8 @@ Entry *Log::reserve(std::uint32_t bytes) noexcept {
 void Log::apply(Position begin, Position end) noexcept {
   for (Position position = skip(begin); position < end; position = skip(position)) {
     const Entry &entry = *at(position);
+    TMH_ASSERT(position % 8 == 0 && entry.size >= sizeof(Entry) && position + entry.size <= end);
+    TMH_ASSERT(entry.kind == EntryKind::kSkip || entry.page != kNoPage);
     std::atomic<std::uint64_t> &newest = page_states[entry.page].newest;
     // A dead committer may have ended with this page, where plain code may have stored since.
     if (entry.kind != EntryKind::kSkip &&
@@ -165,6 +175,7 @@ void Log::apply(Position begin, Position end) noexcept {
 }
 
 void Log::forget_all(std::uint64_t stamp) noexcept {
+  TMH_ASSERT(is_settled() && stamp > control->clock.load(std::memory_order_relaxed));
   control->trimmed.store(stamp, std::memory_order_seq_cst);
   control->tail.store(chunks->end, std::memory_order_seq_cst);
   find_free_chunks();
@@ -174,6 +185,7 @@ void Log::forget_all(std::uint64_t stamp) noexcept {
 
 void Log::publish(std::uint64_t stamp, bool is_commit) noexcept {
   const Position begin = control->head.load(std::memory_order_relaxed), end = chunks->end;
+  TMH_ASSERT(begin < end && stamp == control->clock.load(std::memory_order_relaxed) + 1);
   control->publishing_begin = begin;
   control->publishing_end = end;
   // release: the repairer finds complete entries
@@ -189,6 +201,7 @@ void Log::publish(std::uint64_t stamp, bool is_commit) noexcept {
 void Log::repair() noexcept {
   const std::uint64_t publishing = control->publishing;
   // If the clock shows it, it was complete, and what was stored since must stay.
+  TMH_ASSERT(publishing == 0 || control->publishing_begin <= control->publishing_end);
   if (publishing != 0 && control->clock.load(std::memory_order_relaxed) < publishing >> 1) {
     apply(control->publishing_begin, control->publishing_end);
     control->head.store(control->publishing_end, std::memory_order_release);
@@ -199,6 +212,10 @@ void Log::repair() noexcept {
   // What it had reserved only, is taken back.
   chunks->end = control->head.load(std::memory_order_relaxed);
   find_free_chunks();
+}
+
+bool Log::is_settled() noexcept {
+  return chunks->end == control->head.load(std::memory_order_relaxed);
 }
 
 }  // namespace tmh::itm::pages

@@ -57,7 +57,8 @@ struct Entry {
     return reinterpret_cast<const Place *>(word_list() + words);
   }
 };
-static_assert(sizeof(Entry) == 40);
+static_assert(sizeof(Entry) == 40 && sizeof(Word) == 16 && sizeof(Place) == 4);
+static_assert(kPageBytes / 8 <= 1u << 16 && kTasksMax <= 1u << 8);  // Place::word, Entry::slot
 
 class Log {
  public:
@@ -81,6 +82,8 @@ class Log {
   static void forget_all(std::uint64_t stamp) noexcept;
   // What a holder that died left half done, is done.
   static void repair() noexcept;
+  // Nothing is reserved. Of the holder of the commit lock.
+  [[nodiscard]] static bool is_settled() noexcept;
 
  private:
   static void apply(Position begin, Position end) noexcept;

@@ -64,10 +64,12 @@ bool Mappings::open_faults() noexcept {
 bool Mappings::start() noexcept { return make_tables() && open_faults(); }
 
 void Mappings::set(PageNumber first, std::uint32_t count, Mapped as) noexcept {
+  TMH_ASSERT(first < Memory::pages() && count <= Memory::pages() - first);
   std::memset(modes_ + first, static_cast<int>(as), count);
 }
 
 bool Mappings::put_base(PageNumber first, std::uint32_t count) noexcept {
+  TMH_ASSERT(count != 0 && faults_ >= 0);
   const std::uintptr_t at = Memory::address_of(first);
   const std::uint64_t bytes = count * kPageBytes;
   if (raw_mmap(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE,
@@ -84,6 +86,7 @@ bool Mappings::put_base(PageNumber first, std::uint32_t count) noexcept {
 }
 
 bool Mappings::put_home(PageNumber first, std::uint32_t count, Mapped as) noexcept {
+  TMH_ASSERT(as == Mapped::kShared || as == Mapped::kHeld || as == Mapped::kOwned);
   void *const at = reinterpret_cast<void *>(Memory::address_of(first));
   const std::uint64_t bytes = count * kPageBytes;
   const int rights = PROT_READ | (as == Mapped::kShared ? 0 : PROT_WRITE);
@@ -95,6 +98,7 @@ bool Mappings::put_home(PageNumber first, std::uint32_t count, Mapped as) noexce
 
 bool Mappings::fill(PageNumber first, std::uint32_t count, const std::byte *content,
                     bool is_writable) noexcept {
+  TMH_ASSERT(count != 0 && reinterpret_cast<std::uintptr_t>(content) % kPageBytes == 0);
   uffdio_copy copy{};
   copy.dst = Memory::address_of(first);
   copy.src = reinterpret_cast<std::uintptr_t>(content);
@@ -108,6 +112,7 @@ bool Mappings::fill(PageNumber first, std::uint32_t count, const std::byte *cont
 }
 
 void Mappings::protect(PageNumber page, bool is_protected) noexcept {
+  TMH_ASSERT(is_copy(mapped(page)));
   uffdio_writeprotect range{};
   range.range.start = Memory::address_of(page);
   range.range.len = kPageBytes;
@@ -116,12 +121,14 @@ void Mappings::protect(PageNumber page, bool is_protected) noexcept {
 }
 
 void Mappings::end_copy(PageNumber page) noexcept {
+  TMH_ASSERT(is_copy(mapped(page)) && copies_ != 0);
   if (mapped(page) == Mapped::kWritten) remove_twin(page);
   set(page, Mapped::kNothing);
   --copies_;
 }
 
 void Mappings::add_twin(PageNumber page, const std::byte *content, bool is_pulled) noexcept {
+  TMH_ASSERT(mapped(page) != Mapped::kWritten);
   std::byte *twin = free_twins_;
   if (twin != nullptr) {
     std::memcpy(&free_twins_, twin, sizeof free_twins_);
@@ -148,6 +155,7 @@ void Mappings::note_written(PageNumber page, std::byte *twin, bool is_pulled) no
 
 void Mappings::remove_twin(PageNumber page) noexcept {
   const std::uint32_t index = index_[page];
+  TMH_ASSERT(index < written_count_ && written_[index].page == page);
   Written &gone = written_[index];
   std::memcpy(gone.twin, &free_twins_, sizeof free_twins_);
   free_twins_ = gone.twin;
@@ -161,13 +169,16 @@ void Mappings::remove_written(std::uint32_t index) noexcept {
 }
 
 void Mappings::add_owned(PageNumber page, std::byte *image) noexcept {
+  TMH_ASSERT(mapped(page) == Mapped::kNothing);
   note_written(page, image, false);
   set(page, Mapped::kOwned);
   ++owned_count_;
 }
 
 std::byte *Mappings::remove_owned(PageNumber page) noexcept {
+  TMH_ASSERT(mapped(page) == Mapped::kOwned && owned_count_ != 0);
   const std::uint32_t index = index_[page];
+  TMH_ASSERT(index < written_count_ && written_[index].page == page);
   std::byte *const image = written_[index].twin;
   remove_written(index);
   --owned_count_;
@@ -175,9 +186,13 @@ std::byte *Mappings::remove_owned(PageNumber page) noexcept {
 }
 
 void Mappings::add_run(PageNumber first, std::uint32_t count) noexcept {
+  TMH_ASSERT(count != 0 && runs_count_ < kRunsMax);
   runs_[runs_count_++] = {first, count};
 }
 
-void Mappings::keep_runs(std::uint32_t count) noexcept { runs_count_ = count; }
+void Mappings::keep_runs(std::uint32_t count) noexcept {
+  TMH_ASSERT(count <= runs_count_);
+  runs_count_ = count;
+}
 
 }  // namespace tmh::itm::pages

@@ -49,9 +49,11 @@ class Mappings {
   [[nodiscard]] static bool start() noexcept;
 
   [[nodiscard]] static Mapped mapped(PageNumber page) noexcept {
+    TMH_ASSERT(modes_ != nullptr && page < Memory::pages());
     return static_cast<Mapped>(modes_[page]);
   }
   static void set(PageNumber page, Mapped as) noexcept {
+    TMH_ASSERT(page < Memory::pages());
     modes_[page] = static_cast<std::uint8_t>(as);
   }
   static void set(PageNumber first, std::uint32_t count, Mapped as) noexcept;
@@ -77,6 +79,7 @@ class Mappings {
   [[nodiscard]] static Written *written() noexcept { return written_; }
   [[nodiscard]] static std::uint32_t written_count() noexcept { return written_count_; }
   [[nodiscard]] static std::byte *twin_of(PageNumber page) noexcept {
+    TMH_ASSERT(index_[page] < written_count_ && written_[index_[page]].page == page);
     return written_[index_[page]].twin;
   }
   [[nodiscard]] static std::uint32_t copies() noexcept { return copies_; }

@@ -32,6 +32,8 @@ constexpr PageNumber kMainStackFirst = kDataMax / kPageBytes,
                      kHeapFirst = kStacksFirst + kTasksMax * (kStackSlot / kPageBytes);
 constexpr std::uint64_t kHomeBytes = kDataMax + kMainStackMax + kTasksMax * kStackSlot + kHeapBytes;
 constexpr PageNumber kBlockPages = 512;  // of the record of holders
+static_assert(kHomeBytes % (kBlockPages * kPageBytes) == 0 && kHomeBytes / kPageBytes < kNoPage);
+static_assert(kHeapFirst + kHeapBytes / kPageBytes == kHomeBytes / kPageBytes);
 
 std::uintptr_t up(std::uintptr_t at) { return (at + kPageBytes - 1) & ~(kPageBytes - 1); }
 std::uintptr_t down(std::uintptr_t at) { return at & ~(kPageBytes - 1); }
@@ -56,6 +58,7 @@ Range stacks_range() noexcept {
 PageNumber Memory::pages() noexcept { return kHomeBytes / kPageBytes; }
 
 bool Memory::add(std::uintptr_t begin, std::uintptr_t end, PageNumber first, Region *out) noexcept {
+  TMH_ASSERT(begin < end && begin % kPageBytes == 0 && end % kPageBytes == 0);
   if (count_ == kRegionsMax || first == kNoPage) return errno = ENOMEM, false;
   *out = {begin, end, first};
   all_[count_++] = *out;
@@ -242,10 +245,12 @@ PageNumber Memory::page_of_other(std::uintptr_t address) noexcept {
 }
 
 const Region &Memory::region_of(PageNumber page) noexcept {
+  TMH_ASSERT(page < pages());
   if (page >= kHeapFirst) return heap_;
   if (page >= kStacksFirst) return stacks_;
   if (page >= kMainStackFirst) return main_stack_;
   std::uint32_t i = 0;
+  TMH_ASSERT(count_ != 0);
   while (page - all_[i].first >= (all_[i].end - all_[i].begin) / kPageBytes) ++i;
   return all_[i];
 }
@@ -261,16 +266,19 @@ std::uint32_t Memory::stack_slot_of_stack(PageNumber page) noexcept {
 }
 
 Range Memory::stack_of(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kTasksMax);
   if (slot == 0) return {main_stack_.begin, main_stack_.end - main_stack_.begin};
   return {stacks_.begin + slot * kStackSlot, kStackSlot};
 }
 
 void Memory::note_holder(PageNumber page) noexcept {
+  TMH_ASSERT(page < pages());
   Slots &block = held_blocks[page / kBlockPages];
   if (!block.has(self_slot)) block.add(self_slot);
 }
 
 void Memory::forget_holder(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kTasksMax && slot != self_slot);
   for (PageNumber block = 0; block < kHomeBytes / kPageBytes / kBlockPages; ++block) {
     if (!held_blocks[block].has(slot)) continue;
     for (PageNumber page = block * kBlockPages; page < (block + 1) * kBlockPages; ++page) {

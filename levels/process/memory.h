@@ -23,6 +23,7 @@ struct Region {
 
   [[nodiscard]] std::size_t bytes() const noexcept { return end - begin; }
   [[nodiscard]] PageNumber pages() const noexcept {
+    TMH_ASSERT(begin <= end && bytes() % kPageBytes == 0);
     return static_cast<PageNumber>(bytes() / kPageBytes);
   }
   [[nodiscard]] PageNumber page_end() const noexcept { return first + pages(); }
@@ -48,11 +49,15 @@ class Memory {
   // The region of the page; what lies in it is mapped by the same rules.
   [[nodiscard]] static const Region &region_of(PageNumber page) noexcept;
   [[nodiscard]] static std::byte *home(PageNumber page) noexcept {
+    TMH_ASSERT(page < pages());
     return home_ + static_cast<std::uint64_t>(page) * kPageBytes;
   }
   [[nodiscard]] static int home_file() noexcept { return file_; }
   [[nodiscard]] static std::uint32_t regions() noexcept { return count_; }
-  [[nodiscard]] static const Region &region(std::uint32_t i) noexcept { return all_[i]; }
+  [[nodiscard]] static const Region &region(std::uint32_t i) noexcept {
+    TMH_ASSERT(i < count_);
+    return all_[i];
+  }
   [[nodiscard]] static PageNumber pages() noexcept;
   // The slot whose stack the page belongs to; kTasksMax: none. The main thread's is slot 0.
   [[nodiscard]] static std::uint32_t stack_slot_of(PageNumber page) noexcept {

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "levels/process/commit_lock.h"
@@ -27,6 +28,7 @@ struct Owned {
   Position newest[kOwnedMax];                // the page's newest entry when the image was kept
   alignas(kPageBytes) std::byte images[kOwnedMax][kPageBytes];
 };
+static_assert(offsetof(Owned, images) % kPageBytes == 0 && sizeof(Owned) % kPageBytes == 0);
 Owned *of_slots = nullptr;
 
 struct Flips {
@@ -70,6 +72,7 @@ bool is_unfinished(const Owned &all, std::uint32_t i, const PageState &state) no
 
 // A task that dies in between leaves an entry, which forget_dead() removes; never the bit alone.
 void take_off(std::atomic<PageNumber> *entry, PageState *state) noexcept {
+  TMH_ASSERT(entry->load(std::memory_order_relaxed) != 0);
   state->wanted.store(0, std::memory_order_relaxed);
   state->newest.fetch_and(~kHasOwner, std::memory_order_seq_cst);
   entry->store(0, std::memory_order_seq_cst);
@@ -91,9 +94,13 @@ bool OwnPages::is_candidate(PageNumber page) noexcept {
 
 // REQUIRES: this task is a holder, and the page is mapped nowhere here.
 bool OwnPages::take(PageNumber page) noexcept {
+  TMH_ASSERT(page_states[page].holders.has(self_slot) &&
+             Mappings::mapped(page) == Mapped::kNothing);
+  TMH_ASSERT(!is_running_inside && Mappings::owned_count() < kOwnedMax);
   Owned &all = of_slots[self_slot];
   std::uint32_t i = 0;
   while (all.pages[i].load(std::memory_order_relaxed) != 0) ++i;
+  TMH_ASSERT(i < kOwnedMax);
   PageState &state = page_states[page];
   {
     const CommitLock lock;  // no committer stores to it now
@@ -115,12 +122,16 @@ bool OwnPages::take(PageNumber page) noexcept {
 }
 
 void OwnPages::keep_images() noexcept {
+  TMH_ASSERT(!is_running_inside);
   Owned &all = of_slots[self_slot];
   for (std::uint32_t i = 0, left = Mappings::owned_count(); left != 0; ++i) {
     const Mappings::Written &each = Mappings::written()[i];
     if (Mappings::mapped(each.page) != Mapped::kOwned) continue;
     --left;
     const auto index = static_cast<std::size_t>(each.twin - all.images[0]) / kPageBytes;
+    TMH_ASSERT(index < kOwnedMax &&
+               all.pages[index].load(std::memory_order_relaxed) == each.page + 1);
+    TMH_ASSERT((page_states[each.page].newest.load(std::memory_order_relaxed) & kHasOwner) != 0);
     all.newest[index] = page_states[each.page].newest.load(std::memory_order_relaxed) & ~kBits;
     std::memcpy(each.twin, Memory::home(each.page), kPageBytes);
   }
@@ -129,11 +140,13 @@ void OwnPages::keep_images() noexcept {
 void OwnPages::take_off(PageNumber page) noexcept {
   std::atomic<PageNumber> *entry = of_slots[self_slot].pages;
   while (entry->load(std::memory_order_relaxed) != page + 1) ++entry;
+  TMH_ASSERT(entry < of_slots[self_slot].pages + kOwnedMax);
   pages::take_off(entry, &page_states[page]);
 }
 
 // Outside: held, as other pages are. Inside: a copy with a twin; home has it as the begin did.
 void OwnPages::give_away_page(PageNumber page) noexcept {
+  TMH_ASSERT((page_states[page].newest.load(std::memory_order_relaxed) & kHasOwner) != 0);
   flips_of(page).count = kFlips - kFlipsAgain;
   std::byte *const image = Mappings::remove_owned(page);
   if (!is_running_inside) {
@@ -193,6 +206,7 @@ void OwnPages::enter_forked() noexcept {
 }
 
 void OwnPages::forget_dead(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kTasksMax && slot != self_slot);
   Owned &all = of_slots[slot];
   const auto has_any = [&all] {
     for (const auto &each : all.pages)

@@ -22,8 +22,10 @@ constexpr std::uint32_t kRunsSpare = 64;  // for pages that are given away
 // Copies of it exist: they end, and older snapshots find the page as it was.
 void log_image(PageNumber page) noexcept {
   PageState &state = page_states[page];
+  TMH_ASSERT(state.holders.has(self_slot));
   const CommitLock lock;
   constexpr std::uint32_t kBytes = sizeof(Entry) + kPageBytes;
+  static_assert(kBytes % 8 == 0);
   Entry *const entry = Log::reserve(kBytes);
   const std::uint64_t stamp = control->clock.load(std::memory_order_relaxed) + 1;
   *entry = {};
@@ -43,6 +45,7 @@ void log_image(PageNumber page) noexcept {
 // Plain code is going to use the page.
 void enter_home(PageNumber page, bool is_store) noexcept {
   PageState &state = page_states[page];
+  TMH_ASSERT(Mappings::mapped(page) != Mapped::kHeld && Mappings::mapped(page) != Mapped::kOwned);
   Memory::note_holder(page);
   state.sharers.add(self_slot);
   if (is_store) state.holders.add(self_slot);
@@ -53,6 +56,8 @@ void enter_home(PageNumber page, bool is_store) noexcept {
 }  // namespace
 
 void PlainPages::open(PageNumber page, bool is_store) noexcept {
+  TMH_ASSERT(!is_running_inside && !is_open(page, is_store));
+  TMH_ASSERT(Memory::stack_slot_of(page) != self_slot);
   count(Count::kPlainTouches);
   // Mappings are limited (vm.max_map_count).
   if (Mappings::runs_count() >= Mappings::kRunsMax - kRunsSpare) Holds::give_up(false);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "levels/process/ground/ground.h"
+#include "levels/process/mappings.h"
 #include "levels/process/own_pages.h"
 #include "levels/process/requests.h"
 
@@ -14,6 +15,7 @@ namespace tmh::itm::pages {
 namespace {
 
 void ask(PageNumber page) noexcept {
+  TMH_ASSERT(page < Memory::pages());
   page_states[page].wanted.store(1, std::memory_order_seq_cst);
   page_states[page].holders.for_each_other(self_slot, [](std::uint32_t each) {
     Slot &slot = control->slots[each];
@@ -27,6 +29,7 @@ void ask(PageNumber page) noexcept {
 }  // namespace
 
 void recall(PageNumber page) noexcept {
+  TMH_ASSERT(is_running_inside);
   const Slots &holders = page_states[page].holders;
   Slots asked{};
   holders.for_each_other(self_slot, [&asked](std::uint32_t each) { asked.add(each); });
@@ -46,6 +49,7 @@ void recall(PageNumber page) noexcept {
 
 void wait_for_owner(PageNumber page) noexcept {
   PageState &state = page_states[page];
+  TMH_ASSERT(state.sharers.has(self_slot) && Mappings::mapped(page) != Mapped::kOwned);
   for (std::uint32_t tries = 0; (state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0;
        ++tries) {
     // Its owner may wait for a page of this task.

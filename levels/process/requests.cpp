@@ -27,6 +27,7 @@ volatile CallKind call = CallKind::kNone;
 
 // REQUIRES: no other request is answered meanwhile.
 void answer_requests(bool is_in_call) noexcept {
+  TMH_ASSERT(has_view);
   has_request = 0;
   has_owed_pages = is_in_call;
   Holds::give_up(true, is_in_call);
@@ -91,11 +92,15 @@ void note_handler(bool is_restarting) noexcept {
   if (!is_restarting) ending_handlers_run = ending_handlers_run + 1;
 }
 
-void put_off_signal(int signal) noexcept { waiting |= 1ull << (signal - 1); }
+void put_off_signal(int signal) noexcept {
+  TMH_ASSERT(0 < signal && signal < NSIG);
+  waiting |= 1ull << (signal - 1);
+}
 
 bool Busy::is_any() noexcept { return busy != 0; }
 Busy::Busy() noexcept { busy = busy + 1; }
 Busy::~Busy() {
+  TMH_ASSERT(busy > 0);
   for (;;) {
     // Still busy: the handler does not come in between.
     while (busy == 1 && has_request != 0) answer_requests(call != CallKind::kNone);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "levels/process/control.h"
 #include "levels/process/ground/ground.h"
 #include "levels/process/keys.h"
 #include "levels/process/turns.h"
@@ -89,6 +90,7 @@ int find_own_text(dl_phdr_info *info, std::size_t, void *) {
 }  // namespace
 
 void start_rights() noexcept {
+  TMH_ASSERT(!is_on);
   is_on = true;
   take_keys();
 }
@@ -111,6 +113,7 @@ void set_rights(Rights rights) noexcept {
 
 void set_rights_of(ucontext_t *context, Rights wanted) noexcept {
   if (!has_keys()) return set_rights(wanted);
+  TMH_ASSERT(context != nullptr && key_rights_offset > 512);
   constexpr std::size_t kHeader = 512;  // of the extended state; bit 9 of its first word: PKRU
   auto *const state = reinterpret_cast<std::byte *>(context->uc_mcontext.fpregs);
   std::uint64_t present = 0;
@@ -135,6 +138,7 @@ void guard_effects() noexcept {
     dl_iterate_phdr(find_runtime, nullptr);
     dl_iterate_phdr(find_own_text, nullptr);
   }
+  TMH_ASSERT(runtime_begin % kPageBytes == 0 && runtime_begin <= runtime_end);
   can_guard = runtime_begin != 0 && own_text_begin != 0 &&
               (!has_keys() || raw_pkey_mprotect(reinterpret_cast<void *>(runtime_begin),
                                                 runtime_end - runtime_begin, PROT_READ | PROT_WRITE,
@@ -144,6 +148,7 @@ void guard_effects() noexcept {
 }
 
 bool guard_transaction(bool is_wanted) noexcept {
+  TMH_ASSERT(is_running_inside);
   const bool before = is_guarded;
   is_guarded = can_guard && is_wanted;
   set_rights(Rights::kTransaction);

@@ -17,6 +17,7 @@
 namespace tmh::itm::pages {
 
 void prepare_engine(const TaskFunctions &tasks, bool serializable) noexcept {
+  TMH_ASSERT(!has_started && tasks.prepare != nullptr && tasks.die != nullptr);
   is_serializable = serializable;
   task_functions = tasks;
   move_jump_tables();
@@ -31,9 +32,13 @@ void prepare_engine(const TaskFunctions &tasks, bool serializable) noexcept {
   if (!heap_start()) refuse("no memory for the heap");
 }
 
-void start_engine() noexcept { has_started = true; }
+void start_engine() noexcept {
+  TMH_ASSERT(control != nullptr && !has_started);
+  has_started = true;
+}
 
 void enter_forked() noexcept {
+  TMH_ASSERT(has_started);
   has_started = false;
   View::enter_forked();
   end_rights();

@@ -31,6 +31,7 @@ namespace {
 
 constexpr std::uint32_t kPageWords = kPageBytes / 8;
 constexpr std::uint32_t kEntryMax = sizeof(Entry) + kPageWords * (sizeof(Word) + sizeof(Place));
+static_assert(kEntryMax + 7 <= Log::kChunkBytes / 2);  // Log::reserve()
 
 Function restart_function = nullptr, irrevocable_function = nullptr, died_function = nullptr;
 std::uintptr_t stack_begin = 0, stack_end = 0;
@@ -70,11 +71,13 @@ std::byte *copy_of(PageNumber page) noexcept {
 
 void save_stack(std::uintptr_t begin, std::vector<std::byte> *out) {
   const auto *const from = reinterpret_cast<const std::byte *>(begin);
+  TMH_ASSERT(begin <= stack_end);
   const std::size_t bytes = stack_end - begin;
   if (out->size() < bytes) out->resize(bytes + 4096);
   std::memcpy(out->data(), from, bytes);
 }
 void restore_stack(std::uintptr_t begin, const std::vector<std::byte> &copy) noexcept {
+  TMH_ASSERT(begin <= stack_end && stack_end - begin <= copy.size());
   std::memcpy(reinterpret_cast<void *>(begin), copy.data(), stack_end - begin);
 }
 
@@ -114,6 +117,7 @@ void save_thread(std::vector<std::byte> *out) {
 }
 void restore_thread(const std::vector<std::byte> &copy) noexcept {
   if (blocks.all == 0) return;
+  TMH_ASSERT(copy.size() == blocks.all);
   const std::byte *from = copy.data();
   for (std::size_t i = 0; i < blocks.count; from += blocks.bytes[i++])
     std::memcpy(blocks.begin[i], from, blocks.bytes[i]);
@@ -166,6 +170,7 @@ bool draft_page(PageNumber page, const std::byte *copy, const std::byte *twin) {
       places[count++] = {static_cast<std::uint16_t>(at / 8), bytes, 0};
     }
   }
+  TMH_ASSERT(count != 0 && count <= kPageWords);
   *entry = {};
   entry->page = page;
   entry->kind = EntryKind::kWords;
@@ -175,6 +180,7 @@ bool draft_page(PageNumber page, const std::byte *copy, const std::byte *twin) {
   const std::size_t bytes = sizeof(Entry) + count * (sizeof(Word) + sizeof(Place));
   entry->size = static_cast<std::uint32_t>((bytes + 7) & ~7ull);
   draft.used += entry->size;
+  TMH_ASSERT(draft.used <= draft.bytes.size() && draft.used % 8 == 0);
   ++draft.entries;
   return true;
 }
@@ -205,6 +211,7 @@ void for_each_entry(Function function) {
 
 // Has another transaction committed, since the pin, to a word that this one has stored to?
 bool conflicts(const Entry &own, std::uint64_t pin) noexcept {
+  TMH_ASSERT(own.kind == EntryKind::kWords && own.words != 0);
   std::uint64_t stored[kPageWords / 64] = {};
   bool is_filled = false;
   for (Position position = page_states[own.page].newest.load(std::memory_order_relaxed) & ~kBits;
@@ -261,6 +268,7 @@ bool was_read_page_changed(std::uint64_t pin) noexcept {
 
 // Is what this transaction has read still so? REQUIRES: the task is alone.
 bool is_newest() noexcept {
+  TMH_ASSERT(is_alone());
   const std::uint64_t pin = self().pin.load(std::memory_order_relaxed);
   const CommitLock lock;  // plain code of others may add to the log, and give its oldest chunk away
   return control->trimmed.load(std::memory_order_relaxed) <= pin && !was_read_page_changed(pin);
@@ -269,6 +277,7 @@ bool is_newest() noexcept {
 // Makes what the draft has the newest state. False: a conflict.
 bool publish_draft() {
   const std::uint64_t pin = self().pin.load(std::memory_order_relaxed);
+  TMH_ASSERT(draft.entries != 0 && pin != kOutside);
   const CommitLock lock;
   if (control->trimmed.load(std::memory_order_relaxed) > pin) {
     count(Count::kTooOld);
@@ -285,6 +294,7 @@ bool publish_draft() {
     return false;
   }
   const std::uint64_t stamp = control->clock.load(std::memory_order_relaxed) + 1;
+  TMH_ASSERT(stamp > pin);
   if (draft.used > Log::kCommitMax) {
     for_each_entry([](const Entry &own) { redo(own, Memory::home(own.page)); });
     self().last_commit.store(stamp, std::memory_order_seq_cst);
@@ -307,6 +317,7 @@ void update_twins() noexcept {
 }
 
 void leave_inside() noexcept {
+  TMH_ASSERT(is_running_inside);
   is_running_inside = false;
   self().pin.store(kOutside, std::memory_order_release);
   if (is_alone_by_itself) end_alone();
@@ -363,6 +374,7 @@ void take_snapshot() noexcept {
     }
   }
   self().pin.store(pulled, std::memory_order_seq_cst);
+  TMH_ASSERT(pulled <= control->clock.load(std::memory_order_relaxed));
 }
 
 // Transactions that fail one another try again at different times.
@@ -374,6 +386,7 @@ void wait_to_begin_again(std::uint32_t attempt) noexcept {
 }
 
 bool commit_inside() {
+  TMH_ASSERT(is_running_inside && current_rights() == Rights::kBoth);
   make_draft();
   if (draft.entries == 0) {
     count(Count::kReadOnly);
@@ -407,6 +420,8 @@ void release_allocated(std::size_t kept) noexcept {
 }  // namespace
 
 void Transaction::begin(std::uintptr_t stack, std::uint32_t attempt) noexcept {
+  TMH_ASSERT(has_view && !is_running_inside && marks.empty() && stack < stack_end);
+  TMH_ASSERT(allocated.empty() && freed.empty());
   if (attempt != 0) wait_to_begin_again(attempt);
   stack_begin = stack;
   const Busy busy;
@@ -455,6 +470,7 @@ bool Transaction::go_alone() noexcept {
 }
 
 std::size_t Transaction::mark() noexcept {
+  TMH_ASSERT(is_running_inside);
   const OwnRights rights;
   const Busy busy;  // a page that is given away moves in the list
   Mark &mark = marks.emplace_back();
@@ -472,18 +488,21 @@ std::size_t Transaction::mark() noexcept {
 
 void Transaction::save_stack_of_mark(std::uintptr_t stack) noexcept {
   const OwnRights rights;
+  TMH_ASSERT(!marks.empty() && stack <= stack_end);
   marks.back().stack = stack;
   save_stack(stack, &marks.back().stack_copy);
 }
 
 void Transaction::drop_mark() noexcept {
   const OwnRights rights;
+  TMH_ASSERT(is_running_inside && !marks.empty());
   marks.pop_back();
 }
 
 void Transaction::roll_back_to_mark() noexcept {
   const OwnRights rights;  // of the requests, too, that busy answers at its end
   const Busy busy;
+  TMH_ASSERT(is_running_inside && !marks.empty());
   const Mark mark = std::move(marks.back());
   marks.pop_back();
   for (std::uint32_t i = 0; i < Mappings::written_count(); ++i) {
@@ -495,6 +514,7 @@ void Transaction::roll_back_to_mark() noexcept {
   }
   restore_stack(mark.stack, mark.stack_copy);
   restore_thread(mark.thread_copy);
+  TMH_ASSERT(mark.allocated <= allocated.size() && mark.freed <= freed.size());
   release_allocated(mark.allocated);
   freed.resize(mark.freed);
 }
@@ -513,6 +533,7 @@ void Transaction::die(int) noexcept {
 std::uintptr_t Transaction::stack() noexcept { return stack_begin; }
 
 void Transaction::restart() noexcept {
+  TMH_ASSERT(restart_function != nullptr);
   restart_function();
   __builtin_unreachable();
 }
@@ -526,6 +547,7 @@ void Transaction::set_functions(Function restart, Function irrevocable, Function
 void Transaction::go_irrevocable() { irrevocable_function(); }
 
 void Transaction::note_allocated(void *block) noexcept {
+  TMH_ASSERT(is_running_inside && block != nullptr);
   if (allocated.size() == allocated.capacity()) {
     const OwnRights rights;
     allocated.reserve(2 * allocated.size() + 64);
@@ -549,7 +571,10 @@ void Transaction::note_freed(void *block) noexcept {
 }
 
 // Blocks that a long reader still needs have no owner afterwards: they stay in use.
-void Transaction::leave() noexcept { release_waiting(0); }
+void Transaction::leave() noexcept {
+  TMH_ASSERT(!is_running_inside);
+  release_waiting(0);
+}
 
 // A new task has its creator's objects.
 void Transaction::enter(std::uint64_t clock, std::uintptr_t end) noexcept {

@@ -7,12 +7,14 @@
 
 #include "levels/process/copied_regions.h"
 #include "levels/process/ground/ground.h"
+#include "levels/process/keys.h"
 #include "levels/process/mappings.h"
 
 namespace tmh::itm::pages {
 
 // The task's own stack is home always.
 void Turns::put_rights(PageNumber first, PageNumber end, int rights) noexcept {
+  TMH_ASSERT(first < end);
   const std::uintptr_t from = Memory::address_of(first);
   const std::uintptr_t to = from + (end - first) * kPageBytes;
   const Range own = Memory::stack_of(self_slot);
@@ -28,6 +30,7 @@ void Turns::put_rights(PageNumber first, PageNumber end, int rights) noexcept {
 }
 
 void Turns::turn(bool is_to_copies) noexcept {
+  TMH_ASSERT(!has_keys());
   if (is_to_copies == is_to_copies_) return;
   is_to_copies_ = is_to_copies;
   pages::count(Count::kTurns);

@@ -16,6 +16,7 @@
 namespace tmh::itm::pages {
 
 bool View::enter(std::uint64_t *clock) noexcept {
+  TMH_ASSERT(!is_running_inside);
   if (!Mappings::start()) return false;
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const Range own = Memory::stack_of(self_slot);
@@ -40,6 +41,7 @@ bool View::cover(const Region &region) noexcept {
 }
 
 void View::forget_region(const Region &region) noexcept {
+  TMH_ASSERT(!is_running_inside);
   const std::uint64_t now = control->clock.load(std::memory_order_acquire);
   const PageNumber end = region.page_end();
   CopiedRegions::forget(region.first);
@@ -54,6 +56,7 @@ void View::forget_region(const Region &region) noexcept {
 }
 
 void View::open_stack(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot != 0 && slot != self_slot);
   const Range stack = Memory::stack_of(slot);
   const PageNumber first = Memory::page_of(stack.begin);
   Holds::give_up(false);  // pages of it may be held
@@ -64,6 +67,7 @@ void View::open_stack(std::uint32_t slot) noexcept {
 }
 
 void View::close_stack(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot != 0 && slot != self_slot);
   const Range stack = Memory::stack_of(slot);
   const PageNumber first = Memory::page_of(stack.begin);
   const auto count = static_cast<std::uint32_t>(stack.bytes / kPageBytes);

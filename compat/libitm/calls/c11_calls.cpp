@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <type_traits>
 
 #include "levels/process/ground/ground.h"
 
@@ -35,11 +36,18 @@ struct Start {
 };
 
 void *run(void *start) {
+  TMH_ASSERT(start != nullptr);
   const Start copy = *static_cast<Start *>(start);
   std::free(start);
   return reinterpret_cast<void *>(  // NOLINT(performance-no-int-to-ptr)
       static_cast<std::intptr_t>(copy.routine(copy.argument)));
 }
+
+// A C11 object is a POSIX one.
+static_assert(sizeof(mtx_t) >= sizeof(pthread_mutex_t) && alignof(mtx_t) >= alignof(int));
+static_assert(sizeof(cnd_t) >= sizeof(pthread_cond_t));
+static_assert(sizeof(once_flag) == sizeof(pthread_once_t));
+static_assert(std::is_same_v<tss_t, pthread_key_t> && std::is_same_v<thrd_t, pthread_t>);
 
 [[nodiscard]] pthread_mutex_t *as_posix(mtx_t *mutex) noexcept {
   return reinterpret_cast<pthread_mutex_t *>(mutex);

@@ -29,6 +29,7 @@ TMH_EXPORTED int close_range(unsigned first, unsigned last, int flags) noexcept 
     unsigned end = begin;
     while (end <= last && end < limit && !is_own_file(static_cast<int>(end))) ++end;
     const unsigned to = end > last ? last : end < limit ? end - 1 : last;
+    TMH_ASSERT(begin <= end);
     if (end > begin || end >= limit) {
       if (const int result = TMH_REAL(close_range)(begin, to, flags); result != 0) return result;
     }

@@ -36,7 +36,9 @@ namespace {
 [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment) noexcept {
   if (!is_started()) [[unlikely]]
     return alignment <= 16 ? __libc_malloc(bytes) : __libc_memalign(alignment, bytes);
+  TMH_ASSERT(std::has_single_bit(alignment));
   void *const block = heap_allocate(bytes, alignment);
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(block) % std::max<std::size_t>(alignment, 16) == 0);
   if (block != nullptr && is_inside()) note_allocated(block);
   return block;
 }
@@ -86,6 +88,7 @@ void *calloc(std::size_t count, std::size_t bytes) noexcept {
   if (__builtin_mul_overflow(count, bytes, &all)) return or_error(nullptr);
   void *const block = allocate(all, 16);
   if (block == nullptr) return or_error(nullptr);
+  TMH_ASSERT(heap_usable(block) >= all);
   if (!heap_is_zero(block)) std::memset(block, 0, all);
   return block;
 }

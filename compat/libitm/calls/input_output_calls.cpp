@@ -89,6 +89,7 @@ void parts(const iovec *vector, int count, bool is_store) noexcept {
 }
 void message(const msghdr *header, bool is_store) noexcept {
   if (!is_started()) return;
+  TMH_ASSERT(header != nullptr);
   make_plain(header, sizeof *header, is_store);
   if (header->msg_name != nullptr) make_plain(header->msg_name, header->msg_namelen, is_store);
   if (header->msg_control != nullptr)

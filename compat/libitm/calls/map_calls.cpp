@@ -31,6 +31,7 @@ constexpr int kPlainFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_PO
 [[nodiscard]] std::uintptr_t address(const void *at) noexcept {
   return reinterpret_cast<std::uintptr_t>(at);
 }
+static_assert(kChunkBytes % kPageBytes == 0);
 [[nodiscard]] std::size_t whole_pages(std::size_t bytes) noexcept {
   return (bytes + kPageBytes - 1) & ~(kPageBytes - 1);
 }
@@ -51,6 +52,7 @@ constexpr int kPlainFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_PO
   if (bytes > PTRDIFF_MAX) return failed(ENOMEM);
   char *const pages = static_cast<char *>(heap_map(bytes));
   if (pages == nullptr) return failed(ENOMEM);
+  TMH_ASSERT(address(pages) % kChunkBytes == 0);
   if (is_inside())
     for (std::size_t at = 0; at < bytes; at += kChunkBytes) note_allocated(pages + at);
   if (!heap_is_zero(pages)) std::memset(pages, 0, whole_pages(bytes));
@@ -59,12 +61,14 @@ constexpr int kPlainFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_PO
 
 // MAP_FIXED, over what mmap() has given before.
 [[nodiscard]] void *map_again(void *at, std::size_t bytes) noexcept {
+  TMH_ASSERT(is_ours(at, bytes));
   if (!heap_is_mapped(address(at), whole_pages(bytes))) return failed(ENOMEM);
   if (is_inside()) go_irrevocable();
   return std::memset(at, 0, whole_pages(bytes));
 }
 
 void unmap(const void *at, std::size_t bytes) noexcept {
+  TMH_ASSERT(is_ours(at, bytes));
   if (is_inside()) go_irrevocable();
   heap_unmap(address(at), whole_pages(bytes), note_freed);
 }

@@ -20,6 +20,11 @@ namespace tmh::itm::pages {
 namespace {
 
 constexpr int kShared = 128, kType = 3, kNeverOurs = 127 & ~kType;
+// As <pthread.h> initializes static ones.
+static_assert(PTHREAD_MUTEX_TIMED_NP == 0 && PTHREAD_MUTEX_RECURSIVE <= kType &&
+              PTHREAD_MUTEX_ERRORCHECK <= kType && PTHREAD_MUTEX_ADAPTIVE_NP <= kType);
+static_assert(sizeof(pthread_mutex_t::__data.__lock) == sizeof(std::uint32_t) &&
+              sizeof(pthread_mutex_t::__data.__count) == sizeof(unsigned));
 
 [[nodiscard]] bool is_ours(const pthread_mutex_t *mutex) noexcept {
   return (mutex->__data.__kind & kNeverOurs) == 0;
@@ -69,6 +74,7 @@ enum class Patience { kNone, kAll };
       if (wait_on(lock_of(mutex), 2, until) == ETIMEDOUT) return ETIMEDOUT;
   }
   if (has_owner) {
+    TMH_ASSERT(!is_own(mutex));
     set_owner(mutex, own_number());
     mutex->__data.__count = 1;
   }
@@ -79,6 +85,7 @@ enum class Patience { kNone, kAll };
   const int type = type_of(mutex);
   if (type == PTHREAD_MUTEX_RECURSIVE || type == PTHREAD_MUTEX_ERRORCHECK) {
     if (!is_own(mutex)) return EPERM;
+    TMH_ASSERT(mutex->__data.__count != 0);
     if (--mutex->__data.__count != 0) return 0;
     set_owner(mutex, 0);
   }
@@ -91,7 +98,8 @@ struct Condition {
   std::uint32_t sequence;
   clockid_t clock;
 };
-static_assert(sizeof(Condition) <= sizeof(pthread_cond_t) && CLOCK_REALTIME == 0);
+static_assert(sizeof(Condition) <= sizeof(pthread_cond_t) && CLOCK_REALTIME == 0 &&
+              alignof(Condition) <= alignof(pthread_cond_t));
 [[nodiscard]] Condition *condition_of(pthread_cond_t *condition) noexcept {
   return reinterpret_cast<Condition *>(condition);
 }

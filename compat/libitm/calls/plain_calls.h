@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "levels/process/ground/ground.h"
 #include "levels/process/process.h"
 
 namespace tmh::itm::pages {
@@ -63,6 +64,7 @@ auto with_plain_memory(Wait wait, Prepare prepare, Call call) -> decltype(call()
     const auto result = call();
     if (result != -1 || !is_started()) return result;
     if (errno == EINTR && interruption.is_by_request()) continue;
+    TMH_ASSERT(tries <= kTriesMax);
     if (errno != EFAULT || tries++ == kTriesMax) return result;
   }
 }

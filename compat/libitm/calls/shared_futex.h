@@ -20,6 +20,7 @@
 namespace tmh::itm::pages {
 
 using Word = std::atomic_ref<std::uint32_t>;
+static_assert(Word::is_always_lock_free && Word::required_alignment == sizeof(std::uint32_t));
 
 // Until the word is taken not to be there at all.
 inline constexpr int kFutexTriesMax = 1000;
@@ -38,6 +39,7 @@ struct Until {
 // Minus an error's number, or the result.
 inline long futex_call(const std::uint32_t *word, int operation, std::uint32_t value,
                        const timespec *until) noexcept {
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(word) % sizeof *word == 0);
   const Interruption interruption(AfterHandler::kEnds);
   for (int tries = 1;; ++tries) {
     const long result =
@@ -51,6 +53,7 @@ inline long futex_call(const std::uint32_t *word, int operation, std::uint32_t v
 
 // Sleeps while *word == value. 0, EINTR or ETIMEDOUT; wakes spuriously.
 inline int wait_on(const std::uint32_t *word, std::uint32_t value, const Until &until) noexcept {
+  TMH_ASSERT(until.is_valid());
   if (until.time == nullptr)
     return futex_call(word, FUTEX_WAIT_BITSET, value, nullptr) == -EINTR ? EINTR : 0;
   if (until.time->tv_sec < 0) return ETIMEDOUT;
@@ -60,6 +63,7 @@ inline int wait_on(const std::uint32_t *word, std::uint32_t value, const Until &
   return result == -ETIMEDOUT || result == -EINTR ? static_cast<int>(-result) : 0;
 }
 inline void wake(const std::uint32_t *word, std::uint32_t waiters_max = INT_MAX) noexcept {
+  TMH_ASSERT(0 < waiters_max && waiters_max <= INT_MAX);
   futex_call(word, FUTEX_WAKE, waiters_max, nullptr);
 }
 

@@ -26,6 +26,8 @@ namespace {
 
 struct sigaction of_program[NSIG];
 
+static_assert(NSIG <= 65);  // put_off_signal(): a bit each
+
 [[nodiscard]] bool is_engines(int signal) noexcept {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGABRT ||
          signal == SIGILL || signal == SIGSYS || signal == recall_signal();
@@ -78,6 +80,7 @@ int change(int signal, const struct sigaction *action, struct sigaction *old) no
     ours.sa_flags |= SA_SIGINFO;
     ours.sa_sigaction = call_handler;
   }
+  TMH_ASSERT(0 < signal && signal < NSIG);
   const struct sigaction last = of_program[signal];
   if (action != nullptr) of_program[signal] = *action;
   struct sigaction before {};

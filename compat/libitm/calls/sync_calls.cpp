@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdarg>
 #include <cstdint>
 #include <cstring>
@@ -29,7 +30,9 @@ struct ReadWriteLock {
   std::uint32_t writer;
 };
 constexpr std::uint32_t kWriter = 1u << 31, kAwaited = 1u << 30, kReaders = kAwaited - 1;
-static_assert(sizeof(ReadWriteLock) <= sizeof(pthread_rwlock_t));
+static_assert(sizeof(ReadWriteLock) <= sizeof(pthread_rwlock_t) &&
+              alignof(ReadWriteLock) <= alignof(pthread_rwlock_t));
+static_assert((kWriter & kAwaited) == 0 && kTasksMax < kReaders);
 [[nodiscard]] ReadWriteLock &own(pthread_rwlock_t *lock) noexcept {
   return *reinterpret_cast<ReadWriteLock *>(lock);
 }
@@ -69,6 +72,7 @@ template <class May, class Next>
   const int error = take(
       own(lock), patience, until, [](std::uint32_t state) { return (state & ~kAwaited) == 0; },
       [](std::uint32_t state) { return state | kWriter; });
+  TMH_ASSERT(error != 0 || Word(own(lock).writer).load(std::memory_order_relaxed) == 0);
   if (error == 0) Word(own(lock).writer).store(own_number(), std::memory_order_relaxed);
   return error;
 }
@@ -90,7 +94,8 @@ struct Barrier {
   std::uint32_t count, arrived, round;
   std::uint32_t inside;  // that have not left the call
 };
-static_assert(sizeof(Barrier) <= sizeof(pthread_barrier_t));
+static_assert(sizeof(Barrier) <= sizeof(pthread_barrier_t) &&
+              alignof(Barrier) <= alignof(pthread_barrier_t));
 [[nodiscard]] Barrier &own(pthread_barrier_t *barrier) noexcept {
   return *reinterpret_cast<Barrier *>(barrier);
 }
@@ -100,6 +105,9 @@ struct Semaphore {
   std::uint64_t state;
 };
 constexpr std::uint64_t kWaiting = 1ull << 32;
+static_assert(sizeof(Semaphore) <= sizeof(sem_t) && alignof(Semaphore) <= alignof(sem_t));
+static_assert(SEM_VALUE_MAX < kWaiting && std::atomic_ref<std::uint64_t>::is_always_lock_free);
+static_assert(std::endian::native == std::endian::little);  // value_of()
 [[nodiscard]] Semaphore &own(sem_t *semaphore) noexcept {
   return *reinterpret_cast<Semaphore *>(semaphore);
 }
@@ -207,6 +215,7 @@ TMH_EXPORTED int pthread_barrier_wait(pthread_barrier_t *barrier) noexcept {
     if (is_started()) give_up_holds();
     while (round.load(std::memory_order_acquire) == seen) wait_on(&all.round, seen, {});
   }
+  TMH_ASSERT(inside.load(std::memory_order_relaxed) != 0);
   if (inside.fetch_sub(1, std::memory_order_release) == 1) wake(&all.inside);
   return is_last ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
@@ -238,6 +247,7 @@ TMH_EXPORTED int sem_post(sem_t *semaphore) noexcept {
 
 // 0: not yet, 1: a thread is in it, 2: done, as the C library says.
 TMH_EXPORTED int pthread_once(pthread_once_t *control, void (*routine)()) {
+  static_assert(sizeof(pthread_once_t) == sizeof(std::uint32_t) && PTHREAD_ONCE_INIT == 0);
   auto *const at = reinterpret_cast<std::uint32_t *>(control);
   const Word word(*at);
   for (;;) {

@@ -29,6 +29,8 @@ namespace {
 constexpr nfds_t kOwnFiles = 256;
 constexpr int kOwnEvents = 256;
 constexpr std::int64_t kNsPerS = 1'000'000'000;
+// On the thread's stack.
+static_assert(kOwnFiles * sizeof(pollfd) <= 4096 && kOwnEvents * sizeof(epoll_event) <= 4096);
 
 // Of what may be null.
 template <class Value>
@@ -72,6 +74,7 @@ class Timeout {
   [[nodiscard]] const timespec *left() noexcept {
     if (has_end_) {
       const std::int64_t left = std::max<std::int64_t>(end_ns_ - now_ns(), 0);
+      TMH_ASSERT(left_.get() != nullptr && left >= 0);
       *left_.get() = {left / kNsPerS, left % kNsPerS};
     }
     return left_.get();
@@ -138,6 +141,7 @@ int poll_files(pollfd *files, nfds_t count, const timespec *time, const sigset_t
   std::copy_n(files, count, own);
   const int result = poll_own(own, count, time, mask);
   if (result < 0) return result;
+  TMH_ASSERT(static_cast<nfds_t>(result) <= count);
   // A page to which nothing is stored is not taken from others.
   for (nfds_t i = 0; i < count; ++i)
     if (files[i].revents != own[i].revents) files[i].revents = own[i].revents;
@@ -154,6 +158,7 @@ int wait_for_events(int set, epoll_event *events, int count, const timespec *tim
   const int result = until_ready(
       !is_zero(time), [&] { return TMH_REAL(epoll_wait)(set, own, own_count, 0); },
       [&] { return TMH_REAL(epoll_pwait2)(set, own, own_count, timeout.left(), own_mask.get()); });
+  TMH_ASSERT(result <= own_count || own_count <= 0);
   if (result > 0) std::copy_n(own, result, events);
   return result;
 }
@@ -161,6 +166,7 @@ int wait_for_events(int set, epoll_event *events, int count, const timespec *tim
 // The three sets of select(2), as far as they are used.
 class FileSets {
  public:
+  static_assert(FD_SETSIZE % 64 == 0 && sizeof(fd_set) == FD_SETSIZE / 8);
   FileSets(int count, fd_set *const (&given)[3]) noexcept
       : bytes_(static_cast<std::size_t>(std::clamp(count, 0, FD_SETSIZE) + 63) / 64 * 8) {
     for (int i = 0; i < 3; ++i)
@@ -168,6 +174,7 @@ class FileSets {
   }
   // What a call is to be given, which changes it.
   [[nodiscard]] fd_set *anew(int index) noexcept {
+    TMH_ASSERT(0 <= index && index < 3);
     now_[index] = before_[index];
     return given_[index] == nullptr ? nullptr : &now_[index];
   }
@@ -223,6 +230,7 @@ int sleep_on(clockid_t clock, int flags, const timespec *time, timespec *rest) n
     return -1;
   });
   if (error != -1) return error;
+  TMH_ASSERT(errno == EINTR);
   if (rest != nullptr && (flags & TIMER_ABSTIME) == 0) *rest = own_rest;
   return EINTR;
 }

@@ -22,6 +22,7 @@ bool is_forked = false;
 
 void enter_forked_child() noexcept {
   if (!is_started()) return;
+  TMH_ASSERT(!is_forked);
   is_forked = true;
   enter_forked();
 }
@@ -61,6 +62,7 @@ std::terminate_handler terminate_before = nullptr;
 // What the C++ runtime says about the exception cannot be undone, and remembers that it was said.
 [[noreturn]] void terminate_outside() {
   go_irrevocable();
+  TMH_ASSERT(!is_inside() && terminate_before != nullptr);
   terminate_before();
   std::abort();
 }
@@ -72,6 +74,7 @@ std::terminate_handler terminate_before = nullptr;
   if (!is_serializable && std::strcmp(method, "pages") != 0) return;
   // Programs that such a program starts are loaded with this library, too.
   if (!is_wanted()) return;
+  TMH_ASSERT(!is_started());
   refuse_openmp();
   prepare_engine({.prepare = tasks_prepare, .die = tasks_die}, is_serializable);
   pthread_atfork(nullptr, nullptr, enter_forked_child);

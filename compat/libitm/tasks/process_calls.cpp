@@ -50,6 +50,7 @@ int handler_count = 0;
 
 // Data of this library: no memory of the program.
 alignas(64) char first_stack[16 * 1024];
+static_assert(sizeof first_stack % 16 == 0);
 
 struct Fork {
   std::jmp_buf to_child;
@@ -89,6 +90,7 @@ void begin_child(long) {
 }
 
 void drop_copy() noexcept {
+  TMH_ASSERT(forking.copy != nullptr);
   kernel_call(SYS_munmap, reinterpret_cast<long>(forking.copy), forking.end - forking.begin, 0, 0,
               0, 0);
 }
@@ -116,6 +118,7 @@ void drop_copy() noexcept {
 
 // The handlers are the program's, and may wait for other tasks, which may wait for a page.
 [[nodiscard]] int fork_task() {
+  TMH_ASSERT(!is_inside() && 0 <= handler_count && handler_count <= kHandlersMax);
   for (int i = handler_count; i-- > 0;)
     if (handlers[i].before != nullptr) handlers[i].before();
   const long pid = clone_thread();

@@ -25,6 +25,7 @@ struct Stream {
   std::uint32_t depth;               // the owner's
   char buffer[BUFSIZ];
 };
+static_assert(std::atomic<std::FILE *>::is_always_lock_free);
 Stream *streams = nullptr;
 
 // Null: the C library's.
@@ -43,11 +44,13 @@ Stream *streams = nullptr;
     if (!each.lock.compare_exchange_strong(free, 1, std::memory_order_acquire)) return false;
     each.owner.store(self, std::memory_order_relaxed);
   }
+  TMH_ASSERT(each.lock.load(std::memory_order_relaxed) != 0);
   ++each.depth;
   return true;
 }
 
 void unlock(Stream &each) noexcept {
+  TMH_ASSERT(each.depth != 0 && each.owner.load(std::memory_order_relaxed) == own_slot() + 1);
   if (--each.depth != 0) return;
   each.owner.store(0, std::memory_order_relaxed);
   if (each.lock.exchange(0, std::memory_order_release) == 2) platform::futex_wake(each.lock, 1);
@@ -61,6 +64,7 @@ void unlock(Stream &each) noexcept {
 }  // namespace
 
 bool start_program_streams() noexcept {
+  TMH_ASSERT(streams == nullptr);
   streams = static_cast<Stream *>(reserve_shared(kStreamsMax * sizeof(Stream)));
   return streams != nullptr;
 }
@@ -106,6 +110,7 @@ void lock_stream(std::FILE *stream) noexcept {
   if (found == nullptr || try_lock(*found)) return;
   while (found->lock.exchange(2, std::memory_order_acquire) != 0)
     platform::futex_wait(found->lock, 2, 1'000'000'000);
+  TMH_ASSERT(found->owner.load(std::memory_order_relaxed) == 0);
   found->owner.store(own_slot() + 1, std::memory_order_relaxed);
   found->depth = 1;
 }

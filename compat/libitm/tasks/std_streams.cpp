@@ -15,6 +15,7 @@ constexpr int kUserBuffer = 0x1, kUnbuffered = 0x2, kByLines = 0x200;
 
 // Private to each process, as all data of this library.
 char input_buffer[4096], output_buffer[16384];
+static_assert(sizeof(std::FILE::_flags) == sizeof(int));
 
 void give(std::FILE *stream, char *buffer, std::size_t bytes, int mode) noexcept {
   if ((stream->_flags & kUnbuffered) != 0 || stream->_IO_buf_base == buffer) return;

@@ -47,6 +47,7 @@ bool is_ready = false;  // images and the undertaker
 
 // Images and the undertaker are real threads of main, so they come before the first task.
 [[nodiscard]] bool get_ready() noexcept {
+  TMH_ASSERT(tasks != nullptr);
   if (is_ready) return true;
   const BlockedSignals blocked;
   is_ready = make_thread_images() && start_undertaker();
@@ -90,6 +91,7 @@ void destroy_thread_locals() {
 [[noreturn]] void leave(TaskRecord &record, void *value) noexcept {
   flush_streams();  // may wait, for a task that wants a page of this one
   const BlockedSignals blocked;
+  TMH_ASSERT(slot_of(record) == own_slot() && record.life() == Life::kRunning);
   leave_task();
   record.value = value;
   record.set_life(Life::kEnded);
@@ -109,6 +111,7 @@ void *run_routine(TaskRecord &record) {
 }
 
 void begin_task(long slot) {
+  TMH_ASSERT(0 < slot && slot < static_cast<long>(kTasksMax));
   adopt_thread_image(static_cast<std::uint32_t>(slot));
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Main may have ended before that call.
@@ -134,6 +137,7 @@ void begin_task(long slot) {
 }
 
 [[noreturn]] void end_main() {
+  TMH_ASSERT(own_slot() == 0);
   destroy_thread_locals();
   flush_streams();
   give_up_holds();
@@ -155,6 +159,7 @@ _Unwind_Reason_Code unwind_main(int, _Unwind_Action actions, _Unwind_Exception_C
 }  // namespace
 
 bool tasks_start() noexcept {
+  TMH_ASSERT(tasks == nullptr && own_pid == 0);
   tasks = static_cast<TaskShared *>(reserve_shared(sizeof(TaskShared)));
   if (tasks == nullptr || !find_thread_number() || !start_thread_keys() || !start_program_streams())
     return false;
@@ -178,6 +183,7 @@ bool tasks_start() noexcept {
 }
 
 Range stack_of(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kTasksMax);
   if (slot == 0) return tasks->main_stack;
   return {stacks_range().begin + slot * kStackSlot + kGuardBytes, kStackSlot - kGuardBytes};
 }
@@ -207,6 +213,7 @@ namespace {
 int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
                 void *argument) noexcept {
   go_irrevocable();
+  TMH_ASSERT(!is_inside());
   if (wants_larger_stack(attributes) || !get_ready()) return EAGAIN;
   const int slot = take_free_slot();
   if (slot < 0) return EAGAIN;
@@ -215,6 +222,7 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
   flush_streams();
   const BlockedSignals blocked;
   TaskRecord &record = tasks->records[slot];
+  TMH_ASSERT(slot != 0 && record.life() == Life::kFree && own_pid == kernel_pid());
   record.pid.store(0, std::memory_order_relaxed);
   record.creator.store(own_pid, std::memory_order_relaxed);
   record.claim.store(is_detached == PTHREAD_CREATE_DETACHED ? Claim::kDone : Claim::kJoinable,
@@ -251,6 +259,7 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
 }
 
 void end_task(void *value) {
+  TMH_ASSERT(is_task());
   if (own_slot() == 0) {
     static _Unwind_Exception unwinding;
     _Unwind_ForcedUnwind(&unwinding, unwind_main, nullptr);
@@ -263,6 +272,7 @@ void end_task(void *value) {
 
 void tasks_die(int signal) noexcept {
   const std::uint32_t slot = own_slot();
+  TMH_ASSERT(!is_inside() && 0 < signal && signal < NSIG);
   if (slot == 0) {
     struct sigaction action {};
     action.sa_handler = SIG_DFL;

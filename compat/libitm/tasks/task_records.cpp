@@ -15,6 +15,7 @@ std::int32_t kernel_pid() noexcept { return static_cast<std::int32_t>(syscall(SY
 bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 
 pthread_t thread_of(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kTasksMax);
   return slot == 0 ? tasks->main_thread : reinterpret_cast<pthread_t>(thread_pointer_of(slot));
 }
 
@@ -26,8 +27,9 @@ TaskRecord *record_of(pthread_t thread) noexcept {
   return slot == 0 || slot >= kTasksMax ? nullptr : &tasks->records[slot];
 }
 
-void TaskRecord::set_life(Life life) noexcept {
-  life_word.store(static_cast<std::uint32_t>(life), std::memory_order_release);
+void TaskRecord::set_life(Life next) noexcept {
+  TMH_ASSERT(may_follow(next, life()));
+  life_word.store(static_cast<std::uint32_t>(next), std::memory_order_release);
   platform::futex_wake(life_word);
 }
 

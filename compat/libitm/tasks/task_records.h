@@ -21,6 +21,22 @@
 namespace tmh::itm::pages {
 
 enum class Life : std::uint32_t { kFree, kCreating, kRunning, kEnded, kGone };
+// Invariant (1). Main has not been created; a task may die, or not come into being, at any time.
+[[nodiscard]] constexpr bool may_follow(Life life, Life before) noexcept {
+  switch (life) {
+    case Life::kCreating:
+      return before == Life::kFree;
+    case Life::kRunning:
+      return before == Life::kCreating || before == Life::kFree;
+    case Life::kEnded:
+      return before == Life::kRunning;
+    case Life::kGone:
+      return before == Life::kCreating || before == Life::kRunning || before == Life::kEnded;
+    case Life::kFree:
+      return before == Life::kGone;
+  }
+  return false;
+}
 // Whose business the result is.
 enum class Claim : std::uint32_t { kJoinable, kJoining, kDone };
 
@@ -43,6 +59,8 @@ struct alignas(64) TaskRecord {
   // release: a reader of it sees what was stored before; wakes its waiters
   void set_life(Life life) noexcept;
 };
+static_assert(sizeof(TaskRecord) % 64 == 0 && std::atomic<Claim>::is_always_lock_free);
+static_assert(sizeof(std::atomic<std::uint32_t>) == 4);  // futexes
 
 struct TaskShared {
   TaskRecord records[kTasksMax];
@@ -69,6 +87,7 @@ inline std::int32_t own_pid = 0;
 // Null: no task's; main has one.
 [[nodiscard]] TaskRecord *record_of(pthread_t thread) noexcept;
 [[nodiscard]] inline std::uint32_t slot_of(const TaskRecord &record) noexcept {
+  TMH_ASSERT(tasks->records <= &record && &record < tasks->records + kTasksMax);
   return static_cast<std::uint32_t>(&record - tasks->records);
 }
 // The slot is given back when its task is gone and no joiner wants its result.

@@ -40,6 +40,7 @@ constexpr std::uint64_t kForever = ~std::uint64_t{0};
 [[nodiscard]] bool waits_for_self(const TaskRecord &record) noexcept {
   std::uint32_t slot = slot_of(record);
   for (std::uint32_t steps = 0; steps < kTasksMax; ++steps) {
+    TMH_ASSERT(slot < kTasksMax);
     if (slot == own_slot()) return true;
     const std::uint32_t next = tasks->records[slot].joins.load();
     if (next == 0) return false;
@@ -87,9 +88,11 @@ constexpr std::uint64_t kForever = ~std::uint64_t{0};
   }
   joins.store(0, std::memory_order_release);
   if (error != 0) {
+    TMH_ASSERT(record->claim.load(std::memory_order_relaxed) == Claim::kJoining);
     record->claim.store(Claim::kJoinable, std::memory_order_release);
     return error;
   }
+  TMH_ASSERT(is_over(*record) && record->claim.load(std::memory_order_relaxed) == Claim::kJoining);
   if (value != nullptr) *value = record->value;
   record->claim.store(Claim::kDone, std::memory_order_release);
   free_if_over(*record);
@@ -203,6 +206,7 @@ TMH_EXPORTED int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes
   if (record == nullptr) return TMH_REAL(pthread_getattr_np)(thread, attributes);
   if (!is_known(record)) return ESRCH;
   const Range stack = stack_of(slot_of(*record));
+  TMH_ASSERT(stack.begin % kPageBytes == 0);
   const bool is_detached = record->claim.load(std::memory_order_acquire) == Claim::kDone;
   if (const int error = pthread_attr_init(attributes); error != 0) return error;
   pthread_attr_setguardsize(attributes, slot_of(*record) == 0 ? 0 : kGuardBytes);

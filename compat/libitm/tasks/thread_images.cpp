@@ -50,12 +50,14 @@ void *const kUnallocated = reinterpret_cast<void *>(~std::uintptr_t{0});
 // mutexes, whose place the kernel knows.
 std::size_t number_offset = 0;
 constexpr std::size_t kFromNumberToList = 16;
+static_assert(sizeof(pid_t) == sizeof(std::int32_t) && sizeof(pthread_t) == sizeof(void *));
 
 [[nodiscard]] std::int32_t own_thread_number() noexcept {
   return static_cast<std::int32_t>(syscall(SYS_gettid));
 }
 
 void set_number(void *thread_pointer) noexcept {
+  TMH_ASSERT(number_offset != 0);
   const std::int32_t number = own_thread_number();
   std::memcpy(static_cast<char *>(thread_pointer) + number_offset, &number, sizeof number);
 }
@@ -74,6 +76,7 @@ void *note_image(void *argument) {
 }
 
 [[nodiscard]] bool make_thread(std::uint32_t slot) noexcept {
+  TMH_ASSERT(0 < slot && slot < kTasksMax);
   char *const end = end_of(slot);
   char *const begin = end - kStackSlot;
   if (mprotect(begin, kGuardBytes, PROT_NONE) != 0) return false;
@@ -113,6 +116,7 @@ bool make_thread_images() noexcept {
     Image &image = images[slot];
     while (image.lives.load(std::memory_order_acquire) != 0)
       platform::futex_wait(image.lives, 1, 1'000'000'000);
+    TMH_ASSERT(end_of(slot) - kStackSlot + kGuardBytes < image.begin && image.begin < end_of(slot));
     const auto bytes = static_cast<std::size_t>(end_of(slot) - image.begin);
     image.copy = static_cast<char *>(reserve_shared(bytes));
     is_sound = is_sound && image.copy != nullptr;
@@ -122,6 +126,7 @@ bool make_thread_images() noexcept {
 }
 
 void restore_thread_image(std::uint32_t slot) noexcept {
+  TMH_ASSERT(0 < slot && slot < kTasksMax);
   const Image &image = images[slot];
   auto &control = *static_cast<ThreadControl *>(image.thread_pointer);
   TlsBlock *const vector = control.vector;
@@ -140,6 +145,7 @@ void *thread_pointer_of(std::uint32_t slot) noexcept { return images[slot].threa
 void *stack_top_of(std::uint32_t slot) noexcept { return images[slot].begin; }
 
 void adopt_thread_image(std::uint32_t slot) noexcept {
+  TMH_ASSERT(0 < slot && slot < kTasksMax);
   const Image &image = images[slot];
   set_number(image.thread_pointer);
   syscall(SYS_set_robust_list, image.robust_list, image.robust_list_bytes);
@@ -157,6 +163,7 @@ namespace {
 
 // The size that the C library of Debian 12 registers; __rseq_size is 0 where it does not.
 constexpr unsigned kSequenceBytes = 32;
+static_assert(sizeof(struct rseq) == kSequenceBytes);
 [[nodiscard]] char *sequences() noexcept {
   return reinterpret_cast<char *>(pthread_self()) + __rseq_offset;
 }

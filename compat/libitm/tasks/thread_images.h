@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "levels/process/ground/ground.h"
+
 namespace tmh::itm::pages {
 
 inline constexpr std::size_t kGuardBytes = 4096;  // at the lower end of a slot
+static_assert(kGuardBytes % kPageBytes == 0 && kGuardBytes < kStackSlot);
 
 // In main, once: how this C library lays descriptors out. False: otherwise than is known here.
 [[nodiscard]] bool find_thread_number() noexcept;

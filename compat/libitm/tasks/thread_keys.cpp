@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 
 #include "levels/process/ground/ground.h"
 #include "levels/process/process.h"
@@ -25,6 +26,8 @@ struct Value {
 struct Values {
   Value values[PTHREAD_KEYS_MAX];
 };
+static_assert(std::is_trivially_copyable_v<Values>);
+static_assert(std::atomic<void (*)(void *)>::is_always_lock_free);
 
 // Before the engine runs: main's alone.
 constinit Key early_keys[PTHREAD_KEYS_MAX]{};
@@ -56,6 +59,7 @@ int create_key(pthread_key_t *key, void (*destructor)(void *)) noexcept {
 }  // namespace
 
 bool start_thread_keys() noexcept {
+  TMH_ASSERT(keys == early_keys && values == &early_values);
   auto *const all_keys = static_cast<Key *>(reserve_shared(sizeof early_keys));
   auto *const all_values = static_cast<Values *>(reserve_shared(kTasksMax * sizeof(Values)));
   if (all_keys == nullptr || all_values == nullptr) return false;
@@ -67,6 +71,7 @@ bool start_thread_keys() noexcept {
 }
 
 void clear_thread_keys(std::uint32_t slot) noexcept {
+  TMH_ASSERT(0 < slot && slot < kTasksMax);
   for (pthread_key_t i = 0; i < PTHREAD_KEYS_MAX; ++i)
     if (values[slot].values[i].value != nullptr) values[slot].values[i] = {};
 }

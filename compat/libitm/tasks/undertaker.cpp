@@ -20,6 +20,7 @@ namespace {
 
 // Data of this library, not of the program: the undertaker runs on it.
 alignas(64) char stack[64 * 1024];
+static_assert(sizeof stack % kPageBytes == 0);
 
 [[noreturn]] void end_program(int status) noexcept {
   if (!WIFSIGNALED(status)) _exit(WEXITSTATUS(status));
@@ -37,6 +38,7 @@ alignas(64) char stack[64 * 1024];
 }
 
 void bury(TaskRecord &record, int status) noexcept {
+  TMH_ASSERT(slot_of(record) != 0 && (WIFEXITED(status) || WIFSIGNALED(status)));
   const Life life = record.life();
   if (life != Life::kEnded) {
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) end_program(status);
@@ -54,6 +56,7 @@ void bury_unborn(std::int32_t creator) noexcept {
   for (TaskRecord &each : tasks->records)
     if (each.life() == Life::kCreating && each.creator.load(std::memory_order_relaxed) == creator &&
         each.pid.load(std::memory_order_relaxed) == 0) {
+      TMH_ASSERT(slot_of(each) != 0);
       each.claim.store(Claim::kDone, std::memory_order_relaxed);
       each.set_life(Life::kGone);
     }

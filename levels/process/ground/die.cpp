@@ -9,12 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "levels/process/ground/assert.h"
 #include "levels/process/ground/kernel_call.h"
 
 namespace tmh::itm::pages {
 
 void die(const char *what) noexcept {
   // The variable stderr may lie in memory of the program, which has no mapping here.
+  TMH_ASSERT(what != nullptr);
   char text[256];
   const int size = std::snprintf(text, sizeof text, "libitm (tmh): method pages: %s: %s\n", what,
                                  std::strerror(errno));
@@ -23,6 +25,7 @@ void die(const char *what) noexcept {
 }
 
 void refuse(const char *reason) noexcept {
+  TMH_ASSERT(reason != nullptr);
   std::fprintf(stderr, "libitm (tmh): method pages is not possible here: %s (%s)\n", reason,
                std::strerror(errno));
   std::_Exit(127);

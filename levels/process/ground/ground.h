@@ -4,6 +4,7 @@
 // names.
 #pragma once
 
+#include "levels/process/ground/assert.h"
 #include "levels/process/ground/die.h"
 #include "levels/process/ground/kernel_call.h"
 #include "levels/process/ground/own_task.h"

@@ -9,6 +9,9 @@
 
 namespace tmh::itm::pages {
 
+// What the kernel takes as a mask of signals.
+static_assert((NSIG - 1) / 8 == sizeof(std::uint64_t) && sizeof(sigset_t) >= sizeof(std::uint64_t));
+
 // Minus an error's number, or the result. Async-signal-safe.
 inline long kernel_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
   long result = number;

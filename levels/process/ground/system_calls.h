@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "levels/process/ground/assert.h"
 #include "levels/process/ground/kernel_call.h"
 
 namespace tmh::itm::pages {
@@ -27,6 +28,7 @@ inline void *raw_mmap(void *at, std::size_t bytes, int rights, int flags, int fi
 }
 // Zeroed, of this process alone; null: there is none.
 [[nodiscard]] inline void *private_memory(std::size_t bytes) noexcept {
+  TMH_ASSERT(bytes != 0);
   void *const memory = raw_mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;

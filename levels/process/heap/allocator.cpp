@@ -71,6 +71,7 @@ class Own {
   Own() noexcept : slot_(own_slot()), heap_(tables->tasks[slot_]) {}
 
   [[nodiscard]] void *allocate(std::size_t size_class, std::size_t inside) noexcept {
+    TMH_ASSERT(size_class < kClassCount && inside < 2);
     Claim &claim = heap_.claims[inside][size_class];
     std::uint64_t free = claim.free.load(std::memory_order_relaxed);
     if (free == 0) [[unlikely]] {
@@ -79,6 +80,7 @@ class Own {
     }
     claim.free.store(free & (free - 1), std::memory_order_relaxed);
     const auto index = static_cast<std::size_t>(std::countr_zero(free));
+    TMH_ASSERT(claim.word * 64 + index < kSizeClasses[size_class].blocks);
     return pointer_to(claim.first_block + index * kSizeClasses[size_class].bytes);
   }
   void release(std::size_t chunk, State state, std::size_t index, const void *block) noexcept;
@@ -125,6 +127,8 @@ void give_span(std::size_t chunk, const SizeClass &size) noexcept {
 
 void Own::point(Claim &claim, std::size_t chunk, std::size_t word) noexcept {
   const State state = spans[chunk].state.load(std::memory_order_relaxed);
+  TMH_ASSERT(owns(state) && word < kSizeClasses[state.size_class].words);
+  TMH_ASSERT(claim.free.load(std::memory_order_relaxed) == 0);
   claim.chunk_plus_1 = static_cast<std::uint32_t>(chunk + 1);
   claim.word = static_cast<std::uint32_t>(word);
   claim.first_block = address_of(chunk) + word * 64 * kSizeClasses[state.size_class].bytes;
@@ -135,6 +139,7 @@ void Own::point(Claim &claim, std::size_t chunk, std::size_t word) noexcept {
 // Makes the claim of a word with free blocks. False: the span has none.
 bool Own::claim_word(Claim &claim, std::size_t chunk, const SizeClass &size) noexcept {
   std::size_t word = spans[chunk].next_word;
+  TMH_ASSERT(word < size.words);
   for (std::size_t i = 0; i < size.words; ++i, word = word + 1 == size.words ? 0 : word + 1) {
     Word &bits = bitmaps[chunk][word];
     // Others only clear bits. seq_cst: let_go() looks after its store of the state.
@@ -151,6 +156,7 @@ bool Own::claim_word(Claim &claim, std::size_t chunk, const SizeClass &size) noe
 
 void Own::list(std::size_t chunk, Claim &claim) noexcept {
   Span &span = spans[chunk];
+  TMH_ASSERT(!span.is_listed && owns(span.state.load(std::memory_order_relaxed)));
   span.next = claim.listed_plus_1;
   span.previous = 0;
   span.is_listed = true;
@@ -161,6 +167,7 @@ void Own::list(std::size_t chunk, Claim &claim) noexcept {
 void Own::unlist(std::size_t chunk, Claim &claim) noexcept {
   Span &span = spans[chunk];
   if (!span.is_listed) return;
+  TMH_ASSERT(span.previous != 0 || claim.listed_plus_1 == chunk + 1);
   span.is_listed = false;
   if (span.next != 0) spans[span.next - 1].previous = span.previous;
   if (span.previous != 0)
@@ -186,6 +193,7 @@ bool Own::take_over(std::size_t chunk, State seen) noexcept {
 // The span has been seen full. Either the owner sees a block that another task frees, or that task
 // sees that the span has no owner: each stores, then loads, seq_cst.
 void Own::let_go(std::size_t chunk, State state) noexcept {
+  TMH_ASSERT(owns(state));
   State full = state;
   full.use = Use::kFull;
   full.owner = 0;
@@ -222,6 +230,7 @@ std::size_t Own::make_span(std::size_t size_class, std::size_t inside) noexcept 
   for (std::size_t word = 0; word < size.words; ++word)
     bitmaps[chunk][word].store(no_blocks(size, word), std::memory_order_relaxed);
   Span &span = spans[chunk];
+  TMH_ASSERT(span.state.load(std::memory_order_relaxed).use == Use::kNone);
   span.next_word = 0;
   span.is_listed = false;
   for (std::size_t i = 1; i < size.chunks; ++i)
@@ -261,6 +270,8 @@ bool Own::refill(Claim &claim, std::size_t size_class, std::size_t inside) noexc
 // The block comes to the claim: its bit stays set. So a task that frees and allocates in turns
 // stores in no bitmap.
 bool Own::keep(Claim &claim, std::size_t chunk, std::size_t index, const void *block) noexcept {
+  TMH_ASSERT(index <
+             kSizeClasses[spans[chunk].state.load(std::memory_order_relaxed).size_class].blocks);
   const std::size_t word = index / 64;
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
   const bool is_same = claim.chunk_plus_1 == chunk + 1 && claim.word == word;
@@ -404,6 +415,7 @@ bool heap_start() noexcept {
   bitmaps = static_cast<Word(*)[kWords]>(aligned(bits, 64));
   tables->map.start(static_cast<Word *>(aligned(words, 64)), chunks);
   heap_bytes = chunks << kChunkShift;
+  TMH_ASSERT(first_address % kChunkBytes == 0 && first_address + heap_bytes > first_address);
   return true;
 }
 
@@ -495,11 +507,13 @@ bool heap_is_mapped(std::uintptr_t at, std::size_t bytes) noexcept {
 }
 
 void heap_slot_freed(int slot) noexcept {
+  TMH_ASSERT(slot >= 0 && static_cast<std::uint32_t>(slot) < kTasksMax);
   TaskHeap &heap = tables->tasks[slot];
   for (auto &claims : heap.claims) {
     for (Claim &claim : claims) {
       const std::uint64_t free = claim.free.load(std::memory_order_acquire);
       claim.free.store(0, std::memory_order_relaxed);
+      TMH_ASSERT(free == 0 || claim.chunk_plus_1 != 0);
       if (free != 0)
         bitmaps[claim.chunk_plus_1 - 1][claim.word].fetch_and(~free, std::memory_order_release);
       claim.chunk_plus_1 = 0;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "levels/process/ground/ground.h"
+
 namespace tmh::itm::pages {
 
 namespace {
@@ -15,12 +17,14 @@ constexpr std::uint64_t kClearedOne = std::uint64_t{1} << 32;
 
 // Bits [first, end) of the word that has `first`.
 [[nodiscard]] std::uint64_t mask_of(std::size_t first, std::size_t end) noexcept {
+  TMH_ASSERT(first < end);
   const std::size_t count = std::min(end, (first / 64 + 1) * 64) - first;
   return (~std::uint64_t{0} >> (64 - count)) << (first % 64);
 }
 }  // namespace
 
 void ChunkMap::start(std::atomic<std::uint64_t> *words, std::size_t chunks) noexcept {
+  TMH_ASSERT(words != nullptr && chunks != 0);
   words_ = words;
   chunks_ = chunks;
 }
@@ -73,6 +77,7 @@ void ChunkMap::clear(std::size_t first, std::size_t count) noexcept {
 
 std::size_t ChunkMap::take(std::size_t count, std::size_t alignment, std::size_t phase,
                            bool *is_fresh) noexcept {
+  TMH_ASSERT(count != 0 && std::has_single_bit(alignment) && phase < alignment);
   for (;;) {
     // acquire: a bit that was cleared before this value was stored is seen cleared.
     std::uint64_t hint = hint_.load(std::memory_order_acquire);
@@ -89,11 +94,13 @@ std::size_t ChunkMap::take(std::size_t count, std::size_t alignment, std::size_t
                                         std::memory_order_relaxed)) {
     }
     *is_fresh = first >= mark;
+    TMH_ASSERT(first + count <= chunks_ && (first + phase) % alignment == 0);
     return first;
   }
 }
 
 void ChunkMap::give(std::size_t first, std::size_t count) noexcept {
+  TMH_ASSERT(count != 0 && first + count <= mark());
   clear(first, count);
   lower_hint(first / 64);
 }

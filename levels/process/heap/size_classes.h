@@ -59,6 +59,16 @@ inline constexpr std::size_t kClassCount = kSizeClasses.size();
   return bytes <= 1024 ? detail::kByLine[(bytes + 15) / 16] : detail::kByPart[(bytes + 255) / 256];
 }
 
+// Each block's first and last byte have its index.
+consteval bool are_inverses_right() {
+  for (const SizeClass &each : kSizeClasses)
+    for (std::uint64_t i = 0; i < each.blocks; ++i)
+      if (i * each.bytes * each.inverse >> kInverseShift != i ||
+          ((i + 1) * each.bytes - 1) * each.inverse >> kInverseShift != i)
+        return false;
+  return true;
+}
+static_assert(are_inverses_right());
 static_assert(class_of(0) == 0 && class_of(16) == 0 && class_of(17) == 1 && class_of(1025) == 16 &&
               class_of(kSmallMax) == kClassCount - 1);
 

@@ -74,5 +74,6 @@ static_assert(sizeof(Claim) == 32 && std::atomic<std::uint64_t>::is_always_lock_
 struct alignas(4096) TaskHeap {
   Claim claims[2][kClassCount];
 };
+static_assert(kClassCount <= 1u << 8);  // State::size_class
 
 }  // namespace tmh::itm::pages
