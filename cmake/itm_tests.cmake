@@ -20,7 +20,8 @@ if(TMH_HAVE_LIBITM)
   add_executable(itm_heap_calls "${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp"
     "${tmh_heap}/chunk_map.cpp" "${tmh_heap}/allocator.cpp" "${tmh_calls}/heap_calls.cpp"
     "${tmh_calls}/map_calls.cpp")
-  target_include_directories(itm_heap_calls PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_include_directories(itm_heap_calls PRIVATE "${PROJECT_SOURCE_DIR}/include"
+    "${PROJECT_SOURCE_DIR}")
   target_compile_features(itm_heap_calls PRIVATE cxx_std_20)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp" PROPERTIES
     COMPILE_OPTIONS "-fno-builtin;${tmh_quick_test_options}")

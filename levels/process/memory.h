@@ -49,7 +49,7 @@ class Memory {
   // The region of the page; what lies in it is mapped by the same rules.
   [[nodiscard]] static const Region &region_of(PageNumber page) noexcept;
   [[nodiscard]] static std::byte *home(PageNumber page) noexcept {
-    TMH_ASSERT(page < pages());
+    TMH_ASSERT(page != kNoPage);
     return home_ + static_cast<std::uint64_t>(page) * kPageBytes;
   }
   [[nodiscard]] static int home_file() noexcept { return file_; }
