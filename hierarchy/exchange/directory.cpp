@@ -8,7 +8,7 @@
 
 #include "hierarchy/exchange/ask_to_abort.h"
 #include "levels/line/recovery.h"
-#include "levels/page/lines.h"
+#include "levels/page/shared/shared.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
 #include "observe/steps.h"

@@ -11,9 +11,8 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/leave_hardware.h"
-#include "hierarchy/transaction/leave_level.h"
+#include "hierarchy/domain/domain.h"
+#include "hierarchy/threads/threads.h"
 #include "hierarchy/transaction/raise.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"

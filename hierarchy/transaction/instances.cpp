@@ -8,10 +8,8 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/domain/conflict_choice.h"
-#include "hierarchy/domain/kept_moments.h"
+#include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/back_off.h"
-#include "hierarchy/transaction/leave_level.h"
 #include "hierarchy/transaction/open_instance.h"
 #include "hierarchy/transaction/policies.h"
 #include "hierarchy/transaction/raise.h"
@@ -380,7 +378,7 @@ Errc Instances::await_change() noexcept {
     if (domain_.usable() != Errc::kOk) return Errc::kOk;
     seen = domain_.engine().snapshot();
   }
-  const std::uint64_t epoch = domain_.segments().epoch();
+  const std::uint64_t epoch = domain_.segments().mapped().epoch();
   bool is_unmapped = false;
   Errc in_vain = Errc::kOk;
   // level 1 wakes those alone who have read there
@@ -401,8 +399,8 @@ Errc Instances::await_change() noexcept {
           if (in_vain != Errc::kOk) return true;
         }
         // By hand it is not known what has been read: then any unmapping may have been its.
-        if (!by_retry) return domain_.segments().epoch() != epoch;
-        is_unmapped = !domain_.segments().are_mapped(current().last_reads.segments);
+        if (!by_retry) return domain_.segments().mapped().epoch() != epoch;
+        is_unmapped = !domain_.segments().mapped().have(current().last_reads.segments);
         return is_unmapped;
       },
       by_retry ? current().last.deadline_ns : kNoDeadline,
@@ -420,7 +418,7 @@ Errc Instances::begin_exact_reads(page::Engine &engine) noexcept {
   // acquire: as a begin's
   const bool is_changed =
       domain_.memory().state().clock.load(std::memory_order_acquire) != current().last.snapshot;
-  if (!is_changed && !domain_.segments().are_mapped(current().last_reads.segments))
+  if (!is_changed && !domain_.segments().mapped().have(current().last_reads.segments))
     return fail_unmapped();
   engine.forget_kept();
   return Errc::kOk;
@@ -452,11 +450,15 @@ Errc Instances::check_past() noexcept {
              : Errc::kOk;
 }
 
+KeptMoments Instances::kept_moments() const noexcept {
+  return {domain_.memory(), domain_.engine(), runners_.process().log};
+}
+
 Errc Instances::fail_not_held(const Moment &moment, page::Engine &engine) noexcept try {
   PastInfo info = engine.tree().past().info(engine.lock_domain());
   std::string text;
   if (moment.kind() == Moment::Kind::kName) {
-    TMH_TRY(KeptMoments(domain_).complete(&info));
+    TMH_TRY(kept_moments().complete(&info));
     for (const NamedMoment &each : info.moments)
       if (each.name == moment.name() && !each.is_held)
         return fail(Errc::kNotHeld,
@@ -484,14 +486,14 @@ Errc Instances::keep_moment(std::string_view name, std::uint64_t *clock) noexcep
     return fail(Errc::kBadArgument, "the name of a moment has 1 to 47 bytes, none of them zero");
   const std::scoped_lock guard(runners_.process().mutex);
   TMH_TRY(domain_.usable());
-  return KeptMoments(domain_).keep(name, clock);
+  return kept_moments().keep(name, clock);
 }
 
 Errc Instances::forget_moment(std::string_view name) noexcept {
   TMH_TRY(check_past());
   const std::scoped_lock guard(runners_.process().mutex);
   TMH_TRY(domain_.usable());
-  return KeptMoments(domain_).forget(name);
+  return kept_moments().forget(name);
 }
 
 Errc Instances::past(PastInfo *info) noexcept try {
@@ -500,7 +502,7 @@ Errc Instances::past(PastInfo *info) noexcept try {
   TMH_TRY(domain_.usable());
   page::Engine &engine = domain_.engine();
   *info = engine.tree().past().info(engine.lock_domain());
-  return KeptMoments(domain_).complete(info);
+  return kept_moments().complete(info);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("what is held of the past");
 }

@@ -13,26 +13,13 @@
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
 
-#include "levels/page/claimer.h"
 #include "levels/page/commit.h"
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/evictor.h"
-#include "levels/page/first_touch.h"
-#include "levels/page/instance.h"
-#include "levels/page/keep_policy.h"
-#include "levels/page/outcome.h"
-#include "levels/page/page_lists.h"
 #include "levels/page/page_sets.h"
-#include "levels/page/read_set.h"
-#include "levels/page/reaper.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/stand_ins.h"
-#include "levels/page/touch_tracker.h"
-#include "levels/page/tracking_choice.h"
-#include "levels/page/turn.h"
-#include "levels/page/views.h"
+#include "levels/page/publish/publish.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 #include "observe/skew.h"
 #include "platform/assert.h"
 
@@ -40,27 +27,12 @@ namespace tmh::page {
 
 class Transaction {
  public:
-  // The engine's. All outlive it.
-  struct Parts {
-    SharedFiles &memory;
-    DomainLock &lock;
-    Turn &turn;
-    ConsistencyTree &tree;
-    Reaper &reaper;
-    TrackingChoice &tracking;
-    PageLists &lists;
-    Views &views;
-    PageSets &sets;
-    KeepPolicy &keeping;
-    StandIns &stand_ins;
-    TouchTracker &touches;
-    Snapshot &snapshot;
-    Claimer &claimer;
-    FirstTouch &first_touch;
-    Commit &commit;
-    Instance &instance;
-  };
-  explicit Transaction(const Parts &parts) noexcept;
+  // All outlive it.
+  Transaction(Ours &ours, Mine &mine, Touching &touching) noexcept;
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept { return evictor_.reserve(); }
+  // Durable domains: before the first instance.
+  void use_log(DurableLog *log) noexcept { commit_.use_log(log); }
 
   // Errors: of segments made meanwhile, which cannot be opened; of tracking, see
   // TrackingChoice::open_ring(). REQUIRES: no instance is running.
@@ -82,7 +54,7 @@ class Transaction {
   [[nodiscard]] Evictor &evictor() noexcept { return evictor_; }
   // Every instance that commits from here on. REQUIRES: tracking does not keep pages.
   void record_skew(observe::SkewRecorder *recorder) noexcept {
-    TMH_ASSERT(!tracking_.keeps());
+    TMH_ASSERT(!mine_.tracking.keeps());
     recorder_ = recorder;
   }
 
@@ -102,24 +74,15 @@ class Transaction {
   void adapt(KeepPolicy::End end) noexcept;
   void finish() noexcept;
 
-  SharedFiles &memory_;
-  DomainLock &lock_;
-  Turn &turn_;
-  ConsistencyTree &tree_;
-  Reaper &reaper_;
-  TrackingChoice &tracking_;
-  PageLists &lists_;
-  Views &views_;
-  PageSets &sets_;
-  KeepPolicy &keeping_;
-  Evictor evictor_;
+  Ours &ours_;
+  Mine &mine_;
   StandIns &stand_ins_;
-  TouchTracker &touches_;
   Snapshot &snapshot_;
   Claimer &claimer_;
   FirstTouch &first_touch_;
-  Commit &commit_;
-  Instance &instance_;
+  Evictor evictor_;
+  PageSets sets_;
+  Commit commit_;
   // Null: nothing is recorded.
   observe::SkewRecorder *recorder_ = nullptr;
 };

@@ -27,8 +27,7 @@ DEPTH = 2  # levels/page
 CIRCLES = {
     "bindings/python": 5,
     "compat/libitm": 5,
-    "hierarchy/domain": 11,
-    "hierarchy/transaction": 5,
+    "hierarchy/transaction": 2,
     "levels/line": 2,
     "levels/page": 3,
     "platform": 5,

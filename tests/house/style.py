@@ -53,6 +53,9 @@ LAYOUT = [
     "levels/process",
     "hierarchy",
     "hierarchy/exchange",
+    "hierarchy/threads",
+    "hierarchy/durability",
+    "hierarchy/watch",
     "hierarchy/domain",
     "hierarchy/transaction",
     "hierarchy/api",
@@ -158,7 +161,7 @@ HUBS = (
     "include/tmh/options.hpp",
     "storage/home.h",
     "include/tmh/domain.hpp",
-    "levels/page/redo_writer.h",
+    "levels/page/redo/redo_writer.h",
 )
 
 

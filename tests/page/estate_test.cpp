@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "levels/page/engine.h"
-#include "levels/page/estate.h"
+#include "levels/page/shared/estate.h"
 #include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/joined.h"
