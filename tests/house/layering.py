@@ -31,7 +31,7 @@ LOW = [
     "platform/",
     "observe/",
 ]
-LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/"]
+LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/line/", "levels/page/"]
 BELOW_DOMAIN = [
     "hierarchy/exchange/",
     "hierarchy/threads/",
@@ -63,7 +63,14 @@ MAY_INCLUDE = {
     "hierarchy/api/": ALL_ROOMS,
     "compat/": ["include/", "hierarchy/"],
     # A library of its own on level 1 alone.
-    "compat/libitm/": LEVELS,
+    "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
+    # The engine of its methods pages, and what that engine brings to a program.
+    "levels/process/ground/": LOW,
+    "levels/process/heap/": LOW + ["levels/process/ground/"],
+    "levels/process/": LOW,
+    "compat/libitm/tasks/": LOW + ["include/tmh/itm.h", "levels/process/"],
+    "compat/libitm/calls/": LOW + ["levels/process/", "compat/libitm/tasks/"],
+    "compat/libitm/pages/": LOW + ["levels/process/", "compat/libitm/tasks/"],
     # What programs share knows nothing of the library.
     "programs/": [],
     "tools/": ALL_ROOMS + ["programs/", "examples/workloads/"],
@@ -74,7 +81,8 @@ MAY_INCLUDE = {
     # Programs, and not pages of a manual.
     "examples/inverted_index/": ["include/", "programs/", "examples/"],
     "examples/itm/": ["include/", "programs/", "examples/"],
-    "tests/": ALL_ROOMS + ["programs/", "compat/", "tools/", "bench/", "examples/"],
+    "tests/": ALL_ROOMS
+    + ["levels/process/", "programs/", "compat/", "tools/", "bench/", "examples/"],
 }
 # Room -> the one header of it that files of other rooms include.
 DOORS = {
@@ -85,6 +93,11 @@ DOORS = {
     "levels/page/views/": "levels/page/views/views.h",
     "levels/page/touch/": "levels/page/touch/touch.h",
     "levels/page/": "levels/page/page.h",
+    "levels/process/": "levels/process/process.h",
+    "levels/process/ground/": "levels/process/ground/ground.h",
+    "levels/process/heap/": "levels/process/heap/heap.h",
+    "compat/libitm/tasks/": "compat/libitm/tasks/tasks.h",
+    "compat/libitm/pages/": "compat/libitm/pages/pages.h",
     "hierarchy/exchange/": "hierarchy/exchange/exchange.h",
     "hierarchy/threads/": "hierarchy/threads/threads.h",
     "hierarchy/durability/": "hierarchy/durability/durability.h",
