@@ -38,8 +38,7 @@ class Publisher {
   std::uint64_t publish(const DomainLock::Held &held, const Content &content, storage::Lsn log_end,
                         bool will_wait) noexcept {
     TMH_ASSERT(!will_wait || log_ != nullptr);
-    const std::uint64_t line = ours_.has_lower ? ours_.recaller->clock() : 0;
-    const std::uint64_t stamp = ours_.tree.publish(held, content.writes, log_end, line);
+    const auto stamp = ours_.tree.publish(held, content.writes, log_end, ours_.lower_clock());
     if (will_wait) log_->group().announce(stamp);
     return stamp;
   }

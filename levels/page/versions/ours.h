@@ -42,6 +42,11 @@ struct Ours {
     return memory.state().age_next.fetch_add(1, std::memory_order_relaxed);
   }
 
+  // Of the level below; 0: there is none.
+  [[nodiscard]] std::uint64_t lower_clock() const noexcept {
+    return has_lower ? recaller->clock() : 0;
+  }
+
   SharedFiles &memory;
   ConsistencyTree tree;
   Reaper reaper;
