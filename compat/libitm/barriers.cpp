@@ -10,37 +10,44 @@
 #include <cstring>
 #include <type_traits>
 
-#include "compat/libitm/thread_inline.h"
-#include "levels/line/process_load.h"
+#include "compat/libitm/thread.h"
+#include "levels/line/process_lines.h"
 
 namespace tmh::itm {
 
 namespace {
 
+template <class T, class LongWay>
+[[gnu::always_inline]] inline T load_by(detail::LineAccess &access, const T *from,
+                                        const LongWay &long_way) {
+  return detail::line_load_by<line::ProcessLines>(access, from, long_way);
+}
+
 // By reference: a vector of 32 bytes is returned only by code for AVX.
 template <class T>
 [[gnu::always_inline]] inline void load(const T *from, T &value) {
-  Thread &thread = *this_thread;
+  TMH_ASSERT(this_thread != nullptr);
+  Accesses &accesses = this_thread->accesses;
   const auto at = reinterpret_cast<std::uintptr_t>(from);
   if constexpr (detail::kIsLineWord<T>) {
     using Word = detail::UnsignedOf<sizeof(T)>;
-    const auto long_way = [&] { return static_cast<Word>(thread.load_long(at, sizeof(T))); };
+    const auto long_way = [&] { return static_cast<Word>(accesses.load(at, sizeof(T))); };
     value = std::bit_cast<T>(
         at % sizeof(T) == 0
-            ? line::process_load(thread.lines, reinterpret_cast<const Word *>(from), long_way)
+            ? load_by(accesses.level_1(), reinterpret_cast<const Word *>(from), long_way)
             : long_way());
     return;
   } else if constexpr (sizeof(T) <= 16) {
     if (at % kLineBytes <= kLineBytes - sizeof(T)) [[likely]] {
-      value = line::process_load(thread.lines, from, [&] {
+      value = load_by(accesses.level_1(), from, [&] {
         T block;
-        thread.load_block(&block, at, sizeof block);
+        accesses.load_block(&block, at, sizeof block);
         return block;
       });
       return;
     }
   }
-  thread.load_block(&value, at, sizeof value);
+  accesses.load_block(&value, at, sizeof value);
 }
 
 // What other threads see of it they see behind the lock of its line: x86 keeps the order of stores,
@@ -53,24 +60,27 @@ template <class T>
 }
 
 template <class T>
-[[gnu::noinline]] void store_elsewhere(Thread &thread, std::uintptr_t at,
+[[gnu::noinline]] void store_elsewhere(Accesses &accesses, std::uintptr_t at,
                                        std::conditional_t<(sizeof(T) > 16), const T &, T> value) {
-  const Thread::Place place = at % kLineBytes <= kLineBytes - sizeof(T)
-                                  ? thread.place_of_store(at, sizeof(T))
-                                  : Thread::Place::kAnywhere;
-  if (place == Thread::Place::kAnywhere) [[unlikely]]
-    return thread.store_long(at, &value, sizeof value);
-  if (place == Thread::Place::kNewestLine) thread.lines.keep(at, sizeof value);
+  using Place = Accesses::Place;
+  const Place place = at % kLineBytes <= kLineBytes - sizeof(T)
+                          ? accesses.place_of_store(at, sizeof(T))
+                          : Place::kAnywhere;
+  if (place == Place::kAnywhere) [[unlikely]]
+    return accesses.store(at, &value, sizeof value);
+  if (place == Place::kNewestLine) accesses.level_1().keep(at, sizeof value);
   store_in_place(at, value);
 }
 
 template <class T>
 [[gnu::always_inline]] inline void store(T *to, const T &value) {
-  Thread &thread = *this_thread;
+  static_assert(sizeof(T) <= kLineBytes);
+  TMH_ASSERT(this_thread != nullptr);
+  Accesses &accesses = this_thread->accesses;
   const auto at = reinterpret_cast<std::uintptr_t>(to);
-  if (at - thread.lines.newest > kLineBytes - sizeof(T)) [[unlikely]]
-    return store_elsewhere<T>(thread, at, value);
-  thread.lines.keep(at, sizeof(T));
+  if (at - accesses.level_1().newest > kLineBytes - sizeof(T)) [[unlikely]]
+    return store_elsewhere<T>(accesses, at, value);
+  accesses.level_1().keep(at, sizeof(T));
   store_in_place(at, value);
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "compat/libitm/thread.h"
+#include "platform/assert.h"
 
 namespace tmh::itm {
 
@@ -18,17 +19,18 @@ void copy_part(std::byte *to, const std::byte *from, std::size_t bytes, bool do_
   static_assert(kReads || kWrites);
   const auto target = reinterpret_cast<std::uintptr_t>(to);
   const auto source = reinterpret_cast<std::uintptr_t>(from);
+  TMH_ASSERT(bytes <= kBlockBytes);
   if (!do_overlap) {
-    if constexpr (!kReads) return this_thread->store_long(target, from, bytes);
-    if constexpr (!kWrites) return this_thread->load_block(to, source, bytes);
+    if constexpr (!kReads) return this_thread->accesses.store(target, from, bytes);
+    if constexpr (!kWrites) return this_thread->accesses.load_block(to, source, bytes);
   }
   std::byte block[kBlockBytes];
   if constexpr (kReads)
-    this_thread->load_block(block, source, bytes);
+    this_thread->accesses.load_block(block, source, bytes);
   else
     std::memcpy(block, from, bytes);
   if constexpr (kWrites)
-    this_thread->store_long(target, block, bytes);
+    this_thread->accesses.store(target, block, bytes);
   else
     std::memcpy(to, block, bytes);
 }
@@ -37,8 +39,8 @@ void copy_part(std::byte *to, const std::byte *from, std::size_t bytes, bool do_
 template <bool kReads, bool kWrites>
 void *copy(void *to, const void *from, std::size_t bytes) {
   if constexpr (kReads && kWrites)
-    if (this_thread->copy_lines(reinterpret_cast<std::uintptr_t>(to),
-                                reinterpret_cast<std::uintptr_t>(from), bytes))
+    if (this_thread->accesses.copy(reinterpret_cast<std::uintptr_t>(to),
+                                   reinterpret_cast<std::uintptr_t>(from), bytes))
       return to;
   auto *const out = static_cast<std::byte *>(to);
   const auto *const in = static_cast<const std::byte *>(from);
@@ -57,8 +59,8 @@ void set(void *to, int value, std::size_t bytes) {
   std::byte block[kBlockBytes];
   std::memset(block, value, std::min(bytes, kBlockBytes));
   for (std::size_t done = 0; done < bytes; done += kBlockBytes)
-    this_thread->store_long(reinterpret_cast<std::uintptr_t>(to) + done, block,
-                            std::min(kBlockBytes, bytes - done));
+    this_thread->accesses.store(reinterpret_cast<std::uintptr_t>(to) + done, block,
+                                std::min(kBlockBytes, bytes - done));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "compat/libitm/process.h"
 #include "compat/libitm/thread.h"
+#include "platform/assert.h"
 
 namespace tmh::itm {
 
@@ -57,6 +58,7 @@ bool is_before(const Clone &a, const Clone &b) noexcept {
 void Clones::add(Clone *table, std::size_t count) noexcept {
   const Alone alone;
   Table added{table, {table, table + count}};
+  TMH_ASSERT(table != nullptr || count == 0);
   std::sort(added.clones.begin(), added.clones.end(), is_before);
   tables().push_back(std::move(added));
 }
@@ -72,6 +74,7 @@ void Clones::remove(const Clone *table) noexcept {
 void *Clones::find(const void *plain) noexcept {
   const Clone wanted{const_cast<void *>(plain), nullptr};
   for (const Table &each : tables()) {
+    TMH_ASSERT(std::is_sorted(each.clones.begin(), each.clones.end(), is_before));
     const auto at = std::lower_bound(each.clones.begin(), each.clones.end(), wanted, is_before);
     if (at != each.clones.end() && at->plain == plain) return at->instrumented;
   }

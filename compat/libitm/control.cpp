@@ -1,6 +1,7 @@
 // compat/libitm/control.cpp -- the ABI's functions that begin, end and ask for transactions.
 #include "compat/libitm/abi.h"
 #include "compat/libitm/thread.h"
+#include "platform/assert.h"
 
 using tmh::itm::Action;
 using tmh::itm::die;
@@ -11,6 +12,7 @@ using tmh::itm::Thread;
 extern "C" {
 
 std::uint32_t tmh_itm_begin(std::uint32_t properties, const Registers *registers) {
+  TMH_ASSERT(registers->stack > reinterpret_cast<std::uintptr_t>(registers));
   return Thread::self().begin(properties, *registers);
 }
 
@@ -19,10 +21,14 @@ void _ITM_commitTransaction() { this_thread->commit(); }
 // An exception leaves the transaction: it commits.
 void _ITM_commitTransactionEH(void *) { this_thread->commit(); }
 
-[[noreturn]] void _ITM_abortTransaction(std::uint32_t reason) { this_thread->abort(reason); }
+[[noreturn]] void _ITM_abortTransaction(std::uint32_t reason) {
+  TMH_ASSERT(this_thread != nullptr);
+  this_thread->abort(reason);
+}
 
 void _ITM_changeTransactionMode(int mode) {
   if (mode != 0) die("a transaction asks for an unknown mode");
+  TMH_ASSERT(this_thread != nullptr);
   this_thread->go_irrevocable();
 }
 

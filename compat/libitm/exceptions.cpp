@@ -4,10 +4,12 @@
 #include <cxxabi.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
 #include "compat/libitm/thread.h"
+#include "platform/assert.h"
 
 extern "C" {
 // As libstdc++ exports them.
@@ -42,24 +44,58 @@ void *object_of(void *unwinding) noexcept {
 }
 void *header_of(void *object) noexcept { return static_cast<_Unwind_Exception *>(object) - 1; }
 
-}  // namespace
-
-unsigned int *uncaught_exceptions() noexcept {
-  return &reinterpret_cast<ExceptionGlobals *>(abi::__cxa_get_globals())->uncaught;
-}
-
-void free_exception(void *object) { __cxa_tm_cleanup(object, nullptr, 0); }
+// Thrown, not caught.
 void delete_thrown(void *object) noexcept { __cxa_tm_cleanup(nullptr, header_of(object), 0); }
-// It holds the object's address, and nothing else.
-static_assert(sizeof(std::exception_ptr) == sizeof(void *));
-void drop_exception(std::exception_ptr &kept) noexcept {
+
+// Lets go of it; it was kept so that its memory stays.
+void drop(std::exception_ptr &kept) noexcept {
+  // It holds the object's address, and nothing else.
+  static_assert(sizeof(std::exception_ptr) == sizeof(void *));
   void *object = nullptr;
   std::memcpy(&object, &kept, sizeof object);
   if (object == nullptr) return;
   delete_thrown(object);  // one reference less; no destructor runs
   new (&kept) std::exception_ptr();
 }
-void end_catches(unsigned int count) noexcept { __cxa_tm_cleanup(nullptr, nullptr, count); }
+
+}  // namespace
+
+void free_exception(void *object) { __cxa_tm_cleanup(object, nullptr, 0); }
+
+void Exceptions::attach() noexcept {
+  uncaught_ = &reinterpret_cast<ExceptionGlobals *>(abi::__cxa_get_globals())->uncaught;
+}
+
+void Exceptions::note_thrown(void *object, bool is_kept) {
+  TMH_ASSERT(object != nullptr);
+  std::erase(allocated_, object);
+  if (is_kept) thrown_.push_back(object);
+}
+
+void Exceptions::note_caught(const void *object) noexcept {
+  thrown_.erase(std::remove(thrown_.begin(), thrown_.end(), object), thrown_.end());
+  ++caught_;
+}
+
+void Exceptions::roll_back(const Mark &mark) noexcept {
+  TMH_ASSERT(uncaught_ != nullptr);
+  while (allocated_.size() > mark.allocated) {
+    free_exception(allocated_.back());
+    allocated_.pop_back();
+  }
+  // Ends the innermost handlers.
+  if (caught_ > mark.caught) __cxa_tm_cleanup(nullptr, nullptr, caught_ - mark.caught);
+  caught_ = mark.caught;
+  while (kept_.size() > mark.kept) {
+    drop(kept_.back());
+    kept_.pop_back();
+  }
+  while (thrown_.size() > mark.thrown) {
+    delete_thrown(thrown_.back());
+    thrown_.pop_back();
+  }
+  *uncaught_ = mark.uncaught;
+}
 
 }  // namespace tmh::itm
 
@@ -71,7 +107,9 @@ void *_ITM_cxa_allocate_exception(std::size_t bytes) noexcept {
   return object;
 }
 
-void _ITM_cxa_free_exception(void *object) noexcept { Thread::self().note_exception_freed(object); }
+void _ITM_cxa_free_exception(void *object) noexcept {
+  Thread::self().note_freed(object, tmh::itm::free_exception);
+}
 
 void _ITM_cxa_throw(void *object, void *type, void (*destroy)(void *)) {
   Thread::self().note_thrown(object);

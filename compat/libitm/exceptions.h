@@ -1,24 +1,68 @@
-// compat/libitm/exceptions.h -- what the C++ runtime does for a transaction that rolls back with
-// exceptions allocated, thrown or caught.
+// compat/libitm/exceptions.h -- exceptions that a thread's transaction has allocated, thrown or
+// caught, and what the C++ runtime does with them when it rolls back.
 // Shape:     object: what __cxa_allocate_exception() gives. No destructor of it runs: the stores
 //            that made it are undone.
 // Contexts:  of the thread whose exceptions they are.
 // Why:       libstdc++'s __cxa_tm_cleanup is made for this.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <utility>
+#include <vector>
 
 namespace tmh::itm {
 
-// The runtime's count of exceptions thrown and not yet caught, of the calling thread.
-[[nodiscard]] unsigned int *uncaught_exceptions() noexcept;
 // Allocated, not thrown.
 void free_exception(void *object);
-// Lets go of it; it was kept so that its memory stays.
-void drop_exception(std::exception_ptr &kept) noexcept;
-// Thrown, not caught.
-void delete_thrown(void *object) noexcept;
-// Ends the `count` innermost handlers.
-void end_catches(unsigned int count) noexcept;
+
+class Exceptions {
+ public:
+  // Those of a begin that can be undone alone.
+  struct Mark {
+    std::size_t allocated = 0, thrown = 0, kept = 0;
+    std::uint32_t caught = 0;
+    std::uint32_t uncaught = 0;  // the runtime's count, see uncaught()
+  };
+
+  // The calling thread's from here on.
+  void attach() noexcept;
+  // The runtime's count of this thread's exceptions that are thrown and not yet caught.
+  [[nodiscard]] std::uint32_t uncaught() const noexcept { return *uncaught_; }
+
+  void add_allocated(void *object) { allocated_.push_back(object); }
+  // is_kept: a rollback deletes it.
+  void note_thrown(void *object, bool is_kept);
+  void note_caught(const void *object) noexcept;
+  void note_end_of_catch() noexcept {
+    if (caught_ != 0) --caught_;
+  }
+  // The exception of the innermost handler stays until the transaction has ended: its memory is
+  // this transaction's so long.
+  void keep_caught() { kept_.push_back(std::current_exception()); }
+
+  [[nodiscard]] Mark mark() const noexcept {
+    return {allocated_.size(), thrown_.size(), kept_.size(), caught_, uncaught()};
+  }
+  void roll_back(const Mark &mark) noexcept;
+  // Their end may run the program's code.
+  [[nodiscard]] std::vector<std::exception_ptr> take_kept() noexcept {
+    return std::exchange(kept_, {});
+  }
+  void forget() noexcept {
+    allocated_.clear();
+    thrown_.clear();
+    kept_.clear();
+    caught_ = 0;
+  }
+
+ private:
+  unsigned int *uncaught_ = nullptr;  // of the C++ runtime, this thread's
+  std::vector<void *> allocated_;     // and not yet thrown
+  std::vector<void *> thrown_;        // and not yet caught
+  std::vector<std::exception_ptr> kept_;
+  std::uint32_t caught_ = 0;  // handlers that run
+};
 
 }  // namespace tmh::itm

@@ -90,6 +90,7 @@ void Gate::wait_until_nobody_is_alone() noexcept {
 }
 
 void Gate::be_alone(const void *owner) noexcept {
+  TMH_ASSERT(owner != nullptr && !is_alone(owner));
   for (;;) {
     const void *nobody = nullptr;
     if (alone_.compare_exchange_strong(nobody, owner, std::memory_order_seq_cst)) break;
@@ -106,6 +107,7 @@ bool Gate::try_be_alone(const void *owner, Slot *own) noexcept {
 }
 
 void Gate::end_alone(const void *owner) noexcept {
+  TMH_ASSERT(owner != nullptr);
   // relaxed: only the owner stores its own
   if (irrevocable_.load(std::memory_order_relaxed) == owner)
     irrevocable_.store(nullptr, std::memory_order_seq_cst);

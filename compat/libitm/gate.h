@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "levels/line/layout.h"
+#include "platform/assert.h"
 
 namespace tmh::itm {
 
@@ -36,6 +37,8 @@ class Gate {
     // Of the slot's user, or the last one: line::ask_to_move_on().
     std::atomic<std::uint64_t *> window_bytes{nullptr};
   };
+  static_assert(sizeof(Slot) == kLineBytes);  // one for each line
+  static_assert(std::atomic<const void *>::is_always_lock_free);
 
   // A slot for the calling thread; null: all are taken.
   [[nodiscard]] Slot *take_slot() noexcept;
@@ -59,10 +62,12 @@ class Gate {
     slot.snapshot.store(kOutside, std::memory_order_release);
   }
   static void move_on(Slot &slot, std::uint64_t snapshot) noexcept {
+    TMH_ASSERT(snapshot != kOutside);
     slot.snapshot.store(snapshot, std::memory_order_release);
   }
   // REQUIRES: the thread is outside.
   void wait_for_readers(const Slot *own, std::uint64_t stamp) noexcept {
+    TMH_ASSERT(stamp != kOutside);
     const std::uint32_t high = high_.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < high; ++i)
       if (&slots_[i] != own && slots_[i].snapshot.load(std::memory_order_acquire) < stamp)

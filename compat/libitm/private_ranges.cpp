@@ -4,6 +4,7 @@
 namespace tmh::itm {
 
 void PrivateRanges::insert(Range range) {
+  TMH_ASSERT(range.begin < range.end);
   const std::uintptr_t first = range.begin / kLineBytes, last = (range.end - 1) / kLineBytes;
   if (last - first >= 63) {
     filter_ = ~0ull;
@@ -27,6 +28,7 @@ void PrivateRanges::insert(Range range) {
 }
 
 void PrivateRanges::keep(std::size_t size) {
+  TMH_ASSERT(size <= added_.size());
   if (size == added_.size()) return;
   added_.resize(size);
   recent_ = {};

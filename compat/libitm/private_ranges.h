@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "platform/assert.h"
 #include "storage/page_id.h"
 
 namespace tmh::itm {
@@ -29,6 +30,7 @@ class PrivateRanges {
   // Throws std::bad_alloc.
   void add(std::uintptr_t begin, std::size_t bytes) {
     if (bytes == 0) return;
+    TMH_ASSERT(begin + bytes > begin);
     added_.push_back({begin, begin + bytes});
     insert(added_.back());
   }
@@ -59,6 +61,7 @@ class PrivateRanges {
   }
   // Of these lines, too. May say so where none does. REQUIRES: bytes is not 0.
   [[nodiscard]] bool may_meet(std::uintptr_t at, std::size_t bytes) const noexcept {
+    TMH_ASSERT(bytes != 0);
     if (filter_ == 0) [[likely]]
       return false;
     const std::uintptr_t first = at / kLineBytes, last = (at + bytes - 1) / kLineBytes;
@@ -70,6 +73,7 @@ class PrivateRanges {
   // How many of the bytes from `at` are all private, or all not. REQUIRES: bytes is not 0.
   [[nodiscard]] std::size_t first_part(std::uintptr_t at, std::size_t bytes,
                                        bool *is_private) const noexcept {
+    TMH_ASSERT(bytes != 0);
     const auto next = std::upper_bound(
         ranges_.begin(), ranges_.end(), at,
         [](std::uintptr_t address, const Range &range) { return address < range.begin; });

@@ -17,6 +17,7 @@
 
 #include "compat/libitm/thread.h"
 #include "levels/line/rtm_detection.h"
+#include "platform/assert.h"
 
 namespace tmh::itm {
 
@@ -104,11 +105,13 @@ void after_fork_in_child() noexcept {
   if (process != nullptr) {
     const Thread *const thread = this_thread;
     process->pages = nullptr;  // the child's memory is its own: its transactions run one by one
-    process->gate.forget_others(thread != nullptr ? thread->slot() : nullptr,
-                                thread != nullptr && thread->is_alone() ? thread : nullptr);
+    const bool is_known = thread != nullptr;
+    process->gate.forget_others(is_known ? thread->accesses.lines().slot() : nullptr,
+                                is_known ? thread->accesses.lone() : nullptr);
     if (process->has_lines)
       for (std::uint32_t i = 0; i < process->memory.contexts_high(); ++i)
-        if (thread == nullptr || !thread->has_context(i)) forget_context(process->memory, i);
+        if (!is_known || !thread->accesses.lines().has_context(i))
+          forget_context(process->memory, i);
   }
   end_making();
 }
@@ -146,6 +149,7 @@ namespace {
 }  // namespace
 
 Process::Process() noexcept {
+  TMH_ASSERT(made.load(std::memory_order_relaxed) == nullptr);  // under is_making
   Thread::make_key();
   read_environment();
   find("_Znwm", &operators.make);

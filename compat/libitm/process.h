@@ -10,7 +10,7 @@
 #include <new>
 
 #include "compat/libitm/gate.h"
-#include "compat/libitm/pages/calls.h"
+#include "compat/libitm/pages/pages.h"
 #include "levels/line/line_memory.h"
 #include "levels/line/releaser.h"
 
@@ -59,6 +59,9 @@ class Process {
   void read_environment() noexcept;
   void find_pages() noexcept;
 };
+
+// Says why, and ends the process.
+[[noreturn]] void die(const char *sentence) noexcept;
 
 // Writes the totals, as a line of JSON, to the file that TMH_ITM_STATISTICS names; "-": stderr.
 void write_statistics() noexcept;

@@ -8,7 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
+
+#include "platform/assert.h"
 
 namespace tmh::itm {
 
@@ -28,9 +31,11 @@ class UndoLog {
   // Back to `size`, newest first. stack: where the frames end that are there still; this very code
   // runs below.
   void roll_back(std::size_t size, std::uintptr_t stack) noexcept {
+    TMH_ASSERT(size <= bytes_.size());
     while (bytes_.size() > size) {
       Tail tail;
       std::memcpy(&tail, bytes_.data() + bytes_.size() - sizeof tail, sizeof tail);
+      TMH_ASSERT(bytes_.size() >= size + sizeof tail + tail.bytes);
       const std::size_t begin = bytes_.size() - sizeof tail - tail.bytes;
       const std::size_t gone =
           tail.is_frame && tail.at < stack ? std::min(stack - tail.at, tail.bytes) : 0;
@@ -46,6 +51,7 @@ class UndoLog {
     std::size_t bytes;
     bool is_frame;
   };
+  static_assert(std::is_trivially_copyable_v<Tail>);
 
   std::vector<unsigned char> bytes_;
 };

@@ -9,7 +9,8 @@
 #include <cstring>
 
 #include "compat/libitm/abi.h"
-#include "compat/libitm/thread.h"
+#include "compat/libitm/process.h"
+#include "platform/assert.h"
 
 namespace tmh::itm {
 
@@ -20,7 +21,8 @@ constexpr std::uint32_t kWaysMax = 4096;  // of a program: places of begins, tim
 struct alignas(kPageBytes) Page {
   std::uint8_t code[kPageBytes];
 };
-Page pages[kWaysMax];
+static_assert(sizeof(Page) == kPageBytes);
+Page code_pages[kWaysMax];
 struct Way {
   std::atomic<std::uintptr_t> from{0};  // 0: not published
   std::uint32_t result = 0;
@@ -69,15 +71,18 @@ std::uint8_t *add_jump(std::uint8_t *out, std::uint32_t result, const std::uint8
   return out;
 }
 constexpr std::size_t kJumpBytes = 17;
+static_assert(kJumpBytes < kPageBytes);
 
 std::uintptr_t make(std::uintptr_t from, const Part &part, std::uint32_t result) noexcept {
+  TMH_ASSERT(part.begin < part.end);
   const auto bytes = static_cast<std::size_t>(part.end - part.begin);
   const std::uint32_t number = count.fetch_add(1, std::memory_order_relaxed);  // its own, no order
   if (number >= kWaysMax || bytes + kJumpBytes > kPageBytes)
     die("too much code that g++ -O0 has compiled begins again; -O1 needs no help");
-  std::uint8_t *const code = pages[number].code;
+  std::uint8_t *const code = code_pages[number].code;
   std::memcpy(code, part.begin, bytes);
-  add_jump(code + bytes, result, part.end);
+  [[maybe_unused]] const std::uint8_t *const end = add_jump(code + bytes, result, part.end);
+  TMH_ASSERT(end == code + bytes + kJumpBytes);
   if (mprotect(code, kPageBytes, PROT_READ | PROT_EXEC) != 0)
     die("code that g++ -O0 has compiled cannot begin again: the system lets no memory be run that "
         "was written to; -O1 needs no help");
@@ -98,9 +103,9 @@ std::uintptr_t way_back(std::uintptr_t next_instruction, std::uint32_t result) n
     // acquire: pairs with make(). The code may be that of another library there since.
     if (ways[i].from.load(std::memory_order_acquire) == next_instruction &&
         ways[i].result == result && ways[i].to == part.end &&
-        std::memcmp(pages[i].code, part.begin, static_cast<std::size_t>(part.end - part.begin)) ==
-            0)
-      return reinterpret_cast<std::uintptr_t>(pages[i].code);
+        std::memcmp(code_pages[i].code, part.begin,
+                    static_cast<std::size_t>(part.end - part.begin)) == 0)
+      return reinterpret_cast<std::uintptr_t>(code_pages[i].code);
   return make(next_instruction, part, result);
 }
 

@@ -14,7 +14,7 @@ Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) no
   if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
   const auto open = keep_open();
   TMH_TRY(usable());
-  return parts_.durable->log().wait_lower(line);
+  return parts_.durable->log().group().wait_lower(line);
 }
 
 // When a strict commit returns, everything that it read and wrote is durable (docs/design.md D1).
@@ -28,7 +28,7 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
 
 // REQUIRES that the domain stays open.
 Errc DomainImpl::check_commits() const noexcept {
-  return parts_.durable == nullptr ? Errc::kOk : parts_.durable->log().check_writable();
+  return parts_.durable == nullptr ? Errc::kOk : parts_.durable->log().group().check_writable();
 }
 
 }  // namespace tmh::detail

@@ -341,7 +341,8 @@ Errc Opening::open_latency(const platform::FolderLock::Held &lock) {
       domain.parts_.memory->participant(domain.slot_).incarnation.load(std::memory_order_relaxed);
   TMH_TRY(domain.latency_table_->open(domain.folder_, domain.slot_, incarnation, fresh_));
   domain.no_site_.use(domain.latency_table_.get(), 0);
-  if (domain.parts_.durable != nullptr) domain.parts_.durable->log().time_writes(&domain.no_site_);
+  if (domain.parts_.durable != nullptr)
+    domain.parts_.durable->log().writer().time_writes(&domain.no_site_);
   return Errc::kOk;
 }
 
@@ -388,7 +389,7 @@ void Opening::hold_history() noexcept {
   const History &history = domain_.parts_.settings.history;
   if (!history.is_set()) return;
   page::Engine &engine = *domain_.parts_.engine;
-  engine.tree().past().want(
+  engine.ours().tree.past().want(
       engine.lock_domain(),
       static_cast<std::uint64_t>(std::chrono::nanoseconds(history.time).count()),
       history.bytes / (kPageBytes + sizeof(page::VersionHead)));

@@ -87,7 +87,7 @@ class Segments {
   std::vector<std::shared_ptr<SegmentImpl>> mapped_;
   // Of mapped_, for threads.
   MappedSegments places_;
-  page::Engine::SegmentSet ever_mapped_;
+  page::SegmentSet ever_mapped_;
 };
 
 }  // namespace tmh::detail

@@ -53,9 +53,9 @@ Errc Archiver::archive(const std::string &folder, std::vector<std::string> *move
     // No participant recycles meanwhile. Without the lock: a writer that needs a new log file would
     // wait for copies to another device. checkpoint_lock: no other participant changes it; of one
     // who dies the next checkpoint sets it right.
-    log_.lock_files();
+    log_.room().lock_files();
     const std::uint64_t reusable_below = s.reusable_below.exchange(0, std::memory_order_relaxed);
-    log_.unlock_files();
+    log_.room().unlock_files();
     const std::uint64_t needed =
         storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
     std::vector<std::uint64_t> present;
@@ -191,7 +191,7 @@ Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) no
   if (error = log_.flush_all(); error != Errc::kOk) return error;
   {
     // No participant writes the last one meanwhile, and strict commits wait.
-    const page::LogLock::Held writing = log_.lock();
+    const page::LogLock::Held writing = log_.group().lock().take();
     error = copy_log();
     // the data files may hold all of it: no earlier point in time
     start.durable_lsn = s.durable_lsn.load(std::memory_order_acquire);

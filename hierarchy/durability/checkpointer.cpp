@@ -154,10 +154,10 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   const std::uint64_t home_before = collect_up_to(fence_before, 0) ? fence_before : 0;
   storage::FlushPoint start;
   {
-    const page::LogLock::Held writing = log_.lock();
-    start = log_.point();
+    const page::LogLock::Held writing = log_.group().lock().take();
+    start = log_.writer().point();
     // Whatever records before `start` name is noted by now; what follows is the next checkpoint's.
-    if (memory_.has_separate_homes()) TMH_TRY(log_.changed().take(writing));
+    if (memory_.has_separate_homes()) TMH_TRY(log_.writer().changed().take(writing));
   }
   // the next one, perhaps
   if (memory_.has_separate_homes() && !log_.gatherer()->is_home(start.line)) return Errc::kOk;
@@ -165,13 +165,13 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   const std::uint64_t fence = move_fence();
   // made since
   TMH_TRY(memory_.open_segments());
-  TMH_TRY(log_.flush(fence));
+  TMH_TRY(log_.group().flush(fence));
   const bool complete = collect_up_to(fence, kPatienceNs);
   step(Step::kCheckpointCollected);
   if (!complete) {
     // A reader needs what home held before: start at the last point passed in front of the fence
     // before, when that much is home.
-    const page::LogLock::Held writing = log_.lock();
+    const page::LogLock::Held writing = log_.group().lock().take();
     start = storage::FlushPoint{};
     for (const storage::FlushPoint &point : s.passed) {
       if (point.clock <= home_before && point.lsn > start.lsn) start = point;
@@ -186,7 +186,7 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   // the one before is full.
   const storage::Lsn next_record =
       storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes);
-  TMH_TRY(log_.make_files_up_to(next_record + 1));
+  TMH_TRY(log_.room().make_files_up_to(next_record + 1));
   next.generation = s.generation;
   next.lsn = start.lsn;
   next.stamp = start.stamp();
@@ -196,7 +196,7 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   next.keep_all = options_.keep_log || next.keep_all != 0 ? 1 : 0;
   TMH_TRY(file_.store(next));
   step(Step::kCheckpointStored);
-  if (memory_.has_separate_homes() && complete) log_.changed().clear_taken();
+  if (memory_.has_separate_homes() && complete) log_.writer().changed().clear_taken();
   s.checkpoint_lsn.store(start.lsn, std::memory_order_relaxed);
   s.checkpoints.fetch_add(1, std::memory_order_relaxed);
   const CheckpointV1 &stored = file_.current();

@@ -242,14 +242,15 @@ Errc DurableDomain::salvage() noexcept {
 
 Errc DurableDomain::salvage_log() noexcept {
   page::DurableLog dead(memory_, 0, platform::lock_tag(0, 0), GroupCommit{});
-  if (!platform::has_entry(memory_.folder() + "/tmh.line.state")) return dead.write_alone();
+  if (!platform::has_entry(memory_.folder() + "/tmh.line.state"))
+    return dead.writer().write_alone();
   line::LineMemory lines;
   bool found = false;
   TMH_TRY(lines.open(memory_.folder(), &found));
   LineLog line_log(memory_, lines, dead, nullptr);
   if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life))
     dead.use_gatherer(&line_log);
-  const Errc error = dead.write_alone();
+  const Errc error = dead.writer().write_alone();
   lines.close(false);
   return error;
 }
@@ -287,8 +288,8 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
     storage::enter_log_file(memory_.state().files, index,
                             storage::log_file_path(memory_.folder(), index));
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
-  TMH_TRY(log.prepare_files(kFilesAhead));
-  TMH_TRY(log.write_open(report.open));
+  TMH_TRY(log.room().prepare_files(kFilesAhead));
+  TMH_TRY(log.writer().write_open(report.open));
   TMH_TRY(promise_log_file());
   for (auto &lsn : s.append_lsn)
     lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -350,7 +351,7 @@ Errc DurableDomain::close_clean(const platform::FolderLock::Held &lock,
     // A dead thread's writes to a segment that this process does not know are in the log: the next
     // open brings them home.
     if (!log_->gatherer()->is_home(log_->line_clock())) return Errc::kOk;
-    TMH_TRY(log_->changed().take(page::LogLock::alone()));
+    TMH_TRY(log_->writer().changed().take(page::LogLock::alone()));
     TMH_TRY(write_changed_pages(memory_, *log_));
   }
   storage::DataSyncs &syncs = state().data_syncs;
@@ -365,7 +366,7 @@ Errc DurableDomain::close_clean(const platform::FolderLock::Held &lock,
   // older checkpoint.
   *table_error = ChecksumTable(memory_).write_at_close(checkpoint_file_.current().sequence + 1);
   CheckpointV1 next = checkpoint_file_.current();
-  const storage::FlushPoint point = log_->point();
+  const storage::FlushPoint point = log_->writer().point();
   next.generation = state().generation;
   next.lsn = next.durable_lsn = point.lsn;
   next.stamp = point.stamp();
@@ -415,13 +416,13 @@ void DurableDomain::keep_house() noexcept {
     // What was committed one interval ago is durable now: within two intervals, whoever committed
     // it.
     if (const std::uint64_t now = platform::monotonic_ns(); now - seen_ns >= interval_ns) {
-      (void)log_->flush(clock_before, line_before);
+      (void)log_->group().flush(clock_before, line_before);
       line_before = log_->line_clock();
       clock_before = memory_.state().clock.load(std::memory_order_acquire);
       seen_ns = now;
     }
-    (void)log_->look_in_place();
-    (void)log_->prepare_files(kFilesAhead);
+    (void)memory_.in_place().look(platform::coarse_ns());
+    (void)log_->room().prepare_files(kFilesAhead);
     // Commits wait for no other process that archives, copies or is stopped.
     if (checkpointer_->is_due())
       if (const auto held = checkpointer_->try_lock()) (void)checkpointer_->checkpoint(*held);

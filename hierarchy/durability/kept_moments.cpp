@@ -51,7 +51,7 @@ Errc KeptMoments::write(const storage::KeptMoments &moments) const noexcept {
 }
 
 Errc KeptMoments::keep_here(std::string_view name, page::PastName *made) {
-  return fail_for_name(engine_.tree().past().keep(engine_.lock_domain(), name, made), name);
+  return fail_for_name(engine_.ours().tree.past().keep(engine_.lock_domain(), name, made), name);
 }
 
 Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try {
@@ -82,7 +82,7 @@ Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try
   }
   if (error != Errc::kOk) {
     const std::string why = platform::failure_detail();
-    (void)engine_.tree().past().forget(engine_.lock_domain(), name);
+    (void)engine_.ours().tree.past().forget(engine_.lock_domain(), name);
     return fail(error, why);
   }
   step(Step::kMomentStored);
@@ -106,7 +106,7 @@ Errc KeptMoments::forget(std::string_view name) noexcept try {
       step(Step::kMomentErased);
     }
   }
-  const Errc error = engine_.tree().past().forget(engine_.lock_domain(), name);
+  const Errc error = engine_.ours().tree.past().forget(engine_.lock_domain(), name);
   return was_stored ? Errc::kOk : fail_for_name(error, name);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("names of moments");

@@ -31,15 +31,15 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
 
   // line::LogReserver
   [[nodiscard]] Errc reserve(std::uint64_t bytes) noexcept override {
-    return log_.reserve_lower(bytes);
+    return log_.room().reserve_for_lower(bytes);
   }
-  void give_back(std::uint64_t bytes) noexcept override { log_.give_back(bytes); }
+  void give_back(std::uint64_t bytes) noexcept override { log_.room().give_back_for_lower(bytes); }
   [[nodiscard]] Errc promise(storage::PageId page) noexcept override {
     if (memory_.durable_control().is_size_durable(page)) return Errc::kOk;
     return memory_.exists(page) ? memory_.durable_control().make_sizes_durable()
                                 : memory_.fail_behind_end(page);
   }
-  [[nodiscard]] Errc drain() noexcept override { return log_.wait_lower(clock()); }
+  [[nodiscard]] Errc drain() noexcept override { return log_.group().wait_lower(clock()); }
   void free_room() noexcept override { log_.free_lower(); }
 
   // page::Gatherer

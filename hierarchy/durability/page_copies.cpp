@@ -62,7 +62,7 @@ Errc PageCopies::flush_before_write() noexcept {
 }
 
 Errc write_changed_pages(page::SharedState &memory, page::DurableLog &log) noexcept {
-  page::ChangedPages &changed = log.changed();
+  page::ChangedPages &changed = log.writer().changed();
   for (std::uint32_t segment = 0; segment < storage::kSegmentsMax; ++segment) {
     const std::uint64_t words = changed.words(segment);
     const auto is_changed = [&] {

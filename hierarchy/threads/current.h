@@ -147,7 +147,7 @@ struct Current {
   observe::Sampler samplers[3];         // by SampledKind
   PageRun pages;
   LastInstance last;
-  page::Engine::ReadSet last_reads;  // of `last`, where that ended by retry()
+  page::ReadSet last_reads;  // of `last`, where that ended by retry()
   // Whose next instance in this thread is to know what it reads.
   const DomainImpl *exact_reads_of = nullptr;
   // What the last retry() was told; taken when its instance ends.

@@ -102,7 +102,7 @@ Errc LineThreads::attach(line::SoftwareThread &thread) noexcept {
       memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);
   const Errc error = thread.attach(slot_, incarnation);
   if (error != Errc::kTooManyParticipants) return error;
-  engine_->reaper().reap_dead(engine_->lock_domain());
+  engine_->ours().reaper.reap_dead(engine_->lock_domain());
   return thread.attach(slot_, incarnation);
 }
 

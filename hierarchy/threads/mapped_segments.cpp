@@ -42,8 +42,8 @@ bool MappedSegments::holds(std::uintptr_t address) const noexcept {
   });
 }
 
-bool MappedSegments::have(const page::Engine::SegmentSet &wanted) const noexcept {
-  page::Engine::SegmentSet mapped;
+bool MappedSegments::have(const page::SegmentSet &wanted) const noexcept {
+  page::SegmentSet mapped;
   const std::scoped_lock guard(mutex_);
   for (const MappedSegment &each : mapped_) mapped.set(each.number);
   return (wanted & ~mapped).none();

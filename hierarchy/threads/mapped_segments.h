@@ -41,7 +41,7 @@ class MappedSegments {
   // Throws std::bad_alloc.
   [[nodiscard]] std::vector<MappedSegment> all() const;
   [[nodiscard]] bool holds(std::uintptr_t address) const noexcept;
-  [[nodiscard]] bool have(const page::Engine::SegmentSet &wanted) const noexcept;
+  [[nodiscard]] bool have(const page::SegmentSet &wanted) const noexcept;
 
  private:
   mutable std::mutex mutex_;

@@ -18,6 +18,8 @@ namespace tmh::detail {
 class ThreadView;
 
 struct PageRunner {
+  [[nodiscard]] page::Transaction &transaction() const noexcept { return engine->transaction(); }
+
   std::mutex mutex;
   page::Engine *engine = nullptr;
   page::DurableLog *log = nullptr;  // null: a volatile domain

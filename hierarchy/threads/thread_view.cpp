@@ -117,7 +117,7 @@ Errc ThreadView::start_engine() {
     const platform::LockTag tag = platform::lock_tag(runner_.slot, incarnation);
     log_ = std::make_unique<page::DurableLog>(memory_, runner_.slot, tag, source_.group_commit);
     runner_.log = log_.get();
-    log_->time_writes(source_.log_times);
+    log_->writer().time_writes(source_.log_times);
     if (source_.gatherer != nullptr) log_->use_gatherer(source_.gatherer);
     engine_->use_log(log_.get(), source_.reads_durable_only);
   }

@@ -63,7 +63,7 @@ void run_kept_actions(bool committed) {
   // An action may run another instance.
   const Actions due = take_actions();
   const LastInstance last = current().last;
-  const page::Engine::ReadSet reads = current().last_reads;
+  const page::ReadSet reads = current().last_reads;
   std::optional<std::string> failure = failure_to_keep();
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
   if (failure) (void)platform::fail(Errc::kOk, *std::move(failure));

@@ -122,13 +122,14 @@ Errc Instances::begin_nested(bool is_query, const BeginOptions &options) noexcep
   TMH_TRY(reserve_depth(runner.nest));
   runner.nest.push_back(is_query);
   if (!is_query && options.isolation == Isolation::kSerializable)
-    runner.engine->make_serializable();
+    runner.transaction().make_serializable();
   return Errc::kOk;
 }
 
 // REQUIRES the runner's mutex.
 Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &options) noexcept {
   page::Engine &engine = *runner.engine;
+  page::Transaction &transaction = engine.transaction();
   // relaxed: the pin's store comes later (seq_cst), and a reader that reads it too early waits for
   //          another reason.
   domain_.memory()
@@ -139,30 +140,31 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &
     TMH_TRY(begin_exact_reads(engine));
   const PageRunners::PolicyWord policy = runners_.policy_word();
   if (runner.attempts == 0 || !policy.keep_age)
-    runner.age = domain_.settings().detection == Detection::kEager ? engine.begin_age() : 0;
+    runner.age = domain_.settings().detection == Detection::kEager ? engine.ours().next_age() : 0;
   if (!is_query && hierarchy::take_turn(policy.keep_age, runner.attempts)) {
-    engine.turn().take();
+    engine.ours().turn.take();
     runner.holds_turn = true;
   }
-  engine.give_way(!is_query &&
-                  hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
+  transaction.give_way(!is_query &&
+                       hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
   const Isolation isolation =
       options.isolation != Isolation{} ? options.isolation : policy.isolation;
-  if (isolation == Isolation::kSnapshot) engine.use_page_cache(runners_.page_cache());
+  if (isolation == Isolation::kSnapshot) transaction.use_page_cache(runners_.page_cache());
   if (engine.recorder() != nullptr) [[unlikely]]
     engine.recorder()->use_site(options.site != nullptr ? current().last_site : nullptr);
   const Errc begun = options.moment != nullptr
-                         ? engine.begin_past(*options.moment, policy.conflict)
-                         : engine.begin(is_query, runner.age, policy.conflict, isolation);
+                         ? transaction.begin_past(*options.moment, policy.conflict)
+                         : transaction.begin(is_query, runner.age, policy.conflict, isolation);
   if (begun == Errc::kNotHeld) return fail_not_held(*options.moment, engine);
   if (begun != Errc::kOk) {
     leave_turn(runner);
     return begun;
   }
   if (domain_.durable() == nullptr || domain_.durable()->early_release()) return Errc::kOk;
-  const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());
+  const Errc error =
+      runner.log->group().wait(transaction.snapshot().at(), transaction.snapshot().line());
   if (error != Errc::kOk) {
-    engine.abort(AbortCause::kUser);
+    transaction.abort(AbortCause::kUser);
     leave_turn(runner);
   }
   return error;
@@ -177,19 +179,19 @@ void Instances::count_attempt(PageRunner &runner) const noexcept {
 // At every end, committed or not: a thread that gives up after an abort must not keep others
 // waiting.
 void Instances::leave_turn(PageRunner &runner) noexcept {
-  if (runner.holds_turn) runner.engine->turn().leave();
+  if (runner.holds_turn) runner.engine->ours().turn.leave();
   runner.holds_turn = false;
 }
 
 void Instances::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
   current().last = {&domain_,
-                    runner.engine->snapshot(),
+                    runner.transaction().snapshot().at(),
                     runner.attempts,
                     runner.clock_at_abort,
                     current().pages.by_retry,
                     current().retry_deadline_ns,
-                    runner.engine->has_read_behind()};
+                    runner.transaction().has_read_behind()};
   runner.nest.clear();
   advice_idle = false;
   current().pages = {};
@@ -205,12 +207,12 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
                 is_query ? "end_query() ends an update" : "end() ends a query");
   if (runner.nest.size() > 1) {
     runner.nest.pop_back();
-    *status = runner.engine->validate();
+    *status = runner.transaction().validate();
     return Errc::kOk;
   }
   const PageRun instance = current().pages;
-  const page::Engine::Outcome outcome =
-      runner.engine->end(domain_.must_wait(Status::kCommitted, durability));
+  const page::Outcome outcome =
+      runner.transaction().end(domain_.must_wait(Status::kCommitted, durability));
   *status = outcome.status;
   if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause))
     count_attempt(runner);
@@ -240,7 +242,7 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
   finish(runner);
   // Without the runner's mutex: other threads of this process may run on its views meanwhile, and
   // join the group.
-  error = log.wait(outcome.durable_at, outcome.durable_line);
+  error = log.group().wait(outcome.durable_at, outcome.durable_line);
   record(instance, is_query, AbortCause::kNone);
   return error;
 }
@@ -252,7 +254,7 @@ Errc Instances::become_irrevocable(bool *is_pending) noexcept {
   if (runner.nest.front())
     return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
   runner.holds_turn = true;
-  return runner.engine->become_irrevocable(is_pending);
+  return runner.transaction().become_irrevocable(is_pending);
 }
 
 void become_irrevocable_here() {
@@ -266,14 +268,14 @@ void promote_here(const void *address, std::size_t bytes) {
 }
 
 void note_page_reads_here() {
-  const page::Engine::ReadSet reads = current().pages.runner->engine->read_set();
+  const page::ReadSet reads = current().pages.runner->transaction().read_set();
   if (reads.is_exact && reads.segments.none()) raise_nothing_read();
   current().last_reads = reads;
   current().pages.by_retry = true;
 }
 
 bool irrevocable_here() noexcept {
-  return current().at_level_2() && current().pages.runner->engine->irrevocable();
+  return current().at_level_2() && current().pages.runner->transaction().is_irrevocable();
 }
 
 Errc Instances::abort(AbortCause cause) noexcept {
@@ -281,8 +283,8 @@ Errc Instances::abort(AbortCause cause) noexcept {
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   const bool is_query = runner.nest.front();
-  const AbortCause why_failed = runner.engine->why_failed();
-  runner.engine->abort(cause);
+  const AbortCause why_failed = runner.transaction().why_failed();
+  runner.transaction().abort(cause);
   record(current().pages, is_query, cause);
   // A body that throws in each attempt fails as often as one that ends.
   if (counts_as_attempt(why_failed))
@@ -297,7 +299,7 @@ Errc Instances::abort(AbortCause cause) noexcept {
 Errc Instances::validate(Status *status) noexcept {
   TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  *status = current().pages.runner->engine->validate();
+  *status = current().pages.runner->transaction().validate();
   return Errc::kOk;
 }
 
@@ -313,7 +315,7 @@ Errc Instances::advise(const void *address, Access access, std::size_t bytes) no
   const PageRunner &runner = *current().pages.runner;
   auto at = reinterpret_cast<std::uintptr_t>(address);
   if (runner.view != nullptr) at = runner.view->own_address(at);
-  if (runner.engine->advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
+  if (runner.transaction().advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
   return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
 }
 
@@ -322,7 +324,7 @@ Errc Instances::promote(const void *address, std::size_t bytes) noexcept {
   const PageRunner &runner = *current().pages.runner;
   auto at = reinterpret_cast<std::uintptr_t>(address);
   if (runner.view != nullptr) at = runner.view->own_address(at);
-  const Errc error = runner.engine->promote(at, bytes);
+  const Errc error = runner.transaction().promote(at, bytes);
   if (error == Errc::kNotMapped)
     return fail(error, "promote(): the bytes do not lie in a segment of this domain");
   return error == Errc::kOutOfMemory ? platform::fail_for_memory("what is promoted") : error;
@@ -341,16 +343,16 @@ void Instances::backoff() noexcept {
 }
 
 // Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
-bool Instances::has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept {
+bool Instances::has_moved_at_lines(const page::ReadSet &reads) const noexcept {
   return reads.has_stand_ins && domain_.lines() != nullptr &&
          domain_.lines()->directory().clock() != reads.line_snapshot;
 }
 
 // Has one of the pages been committed to since, or may it have been at the level below? REQUIRES
 // that the domain stays open, and that its clock has been acquired.
-bool Instances::has_moved_at_pages(const page::Engine::ReadSet &reads,
+bool Instances::has_moved_at_pages(const page::ReadSet &reads,
                                    std::uint64_t snapshot) const noexcept {
-  if (reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
+  if (reads.page_count > page::ReadSet::kPagesMax) return true;
   // relaxed, both: the clock has been acquired
   if (domain_.memory().state().announcements.load(std::memory_order_relaxed) != reads.announcements)
     return true;
@@ -377,7 +379,7 @@ Errc Instances::await_change() noexcept {
   if (!is_last) {
     const auto open = domain_.keep_open();
     if (domain_.usable() != Errc::kOk) return Errc::kOk;
-    seen = domain_.engine().snapshot();
+    seen = domain_.engine().transaction().snapshot().at();
   }
   const std::uint64_t epoch = domain_.segments().mapped().epoch();
   bool is_unmapped = false;
@@ -456,7 +458,7 @@ KeptMoments Instances::kept_moments() const noexcept {
 }
 
 Errc Instances::fail_not_held(const Moment &moment, page::Engine &engine) noexcept try {
-  PastInfo info = engine.tree().past().info(engine.lock_domain());
+  PastInfo info = engine.ours().tree.past().info(engine.lock_domain());
   std::string text;
   if (moment.kind() == Moment::Kind::kName) {
     TMH_TRY(kept_moments().complete(&info));
@@ -502,7 +504,7 @@ Errc Instances::past(PastInfo *info) noexcept try {
   const auto open = domain_.keep_open();
   TMH_TRY(domain_.usable());
   page::Engine &engine = domain_.engine();
-  *info = engine.tree().past().info(engine.lock_domain());
+  *info = engine.ours().tree.past().info(engine.lock_domain());
   return kept_moments().complete(info);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("what is held of the past");

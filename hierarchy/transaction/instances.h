@@ -77,8 +77,8 @@ class Instances {
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query,
                               const BeginOptions &options) noexcept;
   [[nodiscard]] Errc begin_exact_reads(page::Engine &engine) noexcept;
-  [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
-  [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads,
+  [[nodiscard]] bool has_moved_at_lines(const page::ReadSet &reads) const noexcept;
+  [[nodiscard]] bool has_moved_at_pages(const page::ReadSet &reads,
                                         std::uint64_t snapshot) const noexcept;
   [[nodiscard]] Errc check_past() noexcept;
   // REQUIRES that the domain stays open.

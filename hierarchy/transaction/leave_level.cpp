@@ -59,7 +59,7 @@ bool should_end() noexcept {
   const detail::Current &here = detail::current();
   switch (here.where()) {
     case detail::Where::kPages:
-      return here.pages.runner->engine->should_end();
+      return here.pages.runner->transaction().should_end();
     case detail::Where::kLines:
       return detail::status_at_lines() == Status::kFailed;
     default:

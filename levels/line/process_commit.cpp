@@ -12,7 +12,7 @@ namespace {
 
 template <class Unsigned>
 void store_part(std::byte *home, std::uint64_t value, std::size_t at) noexcept {
-  // release: pairs with the acquire in detail::line_load()
+  // release: pairs with the acquire in detail::line_load_by()
   std::atomic_ref<Unsigned>(*reinterpret_cast<Unsigned *>(home + at))
       .store(static_cast<Unsigned>(value >> (8 * at)), std::memory_order_release);
 }

@@ -36,4 +36,19 @@ inline void ask_to_move_on(std::uint64_t *window_bytes) noexcept {
   std::atomic_ref<std::uint64_t>(*window_bytes).store(0, std::memory_order_relaxed);  // a hint
 }
 
+// Of detail::line_load_by().
+struct ProcessLines {
+  static constexpr bool kStoresInPlace = true;
+  [[nodiscard]] static std::uintptr_t home(const detail::LineAccess &, std::uintptr_t at) noexcept {
+    return at;
+  }
+  [[nodiscard]] static std::uintptr_t begin(const detail::LineAccess &) noexcept { return 0; }
+  [[nodiscard]] static std::uint64_t bytes(const detail::LineAccess &access) noexcept {
+    return process_window_bytes(access);
+  }
+  [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept {
+    return process_word_number(line);
+  }
+};
+
 }  // namespace tmh::line

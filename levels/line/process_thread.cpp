@@ -21,7 +21,7 @@ const std::byte *line_of(std::uintptr_t at) noexcept {
 }
 
 std::uint64_t load_shared(std::uintptr_t at) noexcept {
-  // acquire: as in detail::line_load()
+  // acquire: as in detail::line_load_by()
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(at))
       .load(std::memory_order_acquire);
 }
@@ -129,7 +129,7 @@ template <class Load>
     answer();
   LineWord &word = word_of(from);
   for (;;) {
-    // As detail::line_load(), which has the reasons for these orders.
+    // As detail::line_load_by(), which has the reasons for these orders.
     const std::uint64_t seen = word.load(std::memory_order_acquire);
     if (seen > rv) [[unlikely]] {
       if (is_own(seen)) return load();

@@ -51,7 +51,7 @@ class ProcessThread : public SoftwareThread {
   void abandon() noexcept;
   [[nodiscard]] bool extend() noexcept;
 
-  // The long way of process_load().
+  // The long way of detail::line_load_by().
   [[nodiscard]] std::uint64_t load_word(std::uintptr_t from, std::uint32_t size);
   // Any bytes within one line, as a load or store of a word.
   void load_block(void *to, std::uintptr_t from, std::uint32_t size);

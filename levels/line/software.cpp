@@ -56,7 +56,7 @@ static_assert(std::endian::native == std::endian::little);
 template <class Unsigned>
 std::uint64_t load_word(const std::byte *at) noexcept {
   TMH_ASSERT(reinterpret_cast<std::uintptr_t>(at) % sizeof(Unsigned) == 0);
-  // acquire: pairs with the release of line-write-back (detail::line_load() says why)
+  // acquire: pairs with the release of line-write-back (detail::line_load_by() says why)
   auto *word = reinterpret_cast<Unsigned *>(const_cast<std::byte *>(at));
   return std::atomic_ref<Unsigned>(*word).load(std::memory_order_acquire);
 }
@@ -242,7 +242,7 @@ inline void SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset
                                       const Load &load) {
   const LineWord &word = *segment.word_at(offset);
   for (;;) {
-    // As detail::line_load(), which has the reasons for these orders.
+    // As detail::line_load_by(), which has the reasons for these orders.
     const std::uint64_t seen = word.load(std::memory_order_acquire);
     if (seen > rv) {
       settle(segment, offset, seen);

@@ -151,7 +151,7 @@ class SoftwareThread : public detail::LineAccess {
     return priority_.is_mine() && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
   }
 
-  // The long way of detail::line_load(), and detail::line_open().
+  // The long way of detail::line_load_by(), and detail::line_open().
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t address, std::uint32_t bytes);
   [[nodiscard]] bool open_line(std::uintptr_t address);
 

@@ -39,7 +39,7 @@ void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
   const std::uint64_t bits = spread_byte_mask(byte_mask);
   // relaxed: only this thread stores here while the line is locked
   value = (word.load(std::memory_order_relaxed) & ~bits) | (value & bits);
-  word.store(value, std::memory_order_release);  // pairs with the acquire in detail::line_load()
+  word.store(value, std::memory_order_release);  // pairs with the acquire in detail::line_load_by()
 }
 
 // As write_back_line().

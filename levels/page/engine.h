@@ -64,11 +64,11 @@ class Engine {
     mine_.views.use_lower();
     ours_.use_recaller(recaller);
   }
-  [[nodiscard]] std::uint64_t snapshot() const noexcept { return touching_.snapshot.at(); }
-  [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return touching_.snapshot.line(); }
-  // Had the level below changed something that the last instance has read, by then, after its
-  // snapshot? Perhaps no clock moves for that again.
-  [[nodiscard]] bool has_read_behind() const noexcept { return mine_.instance.has_read_behind; }
+
+  // The instances that it runs.
+  [[nodiscard]] Transaction &transaction() noexcept { return transaction_; }
+  // What it shares with other participants.
+  [[nodiscard]] Ours &ours() noexcept { return ours_; }
 
   using Placement = Views::Placement;
   [[nodiscard]] Errc map(std::uint32_t segment, Placement placement, std::byte **view) noexcept;
@@ -78,7 +78,7 @@ class Engine {
   // that no instance runs; between them the engine runs none.
   void vacate() noexcept {
     touching_.first_touch.vacate();
-    transaction_.evictor().publish_size();
+    transaction_.publish_size();
   }
   [[nodiscard]] Errc remap() noexcept { return mine_.views.remap(); }
   // Pages that this process has taken from the level below and not lost since, the last ones first,
@@ -90,44 +90,6 @@ class Engine {
       if ((mine_.views.local(pages[i - 1]).lists & kResident) != 0) visit(pages[i - 1]);
   }
 
-  using Outcome = page::Outcome;
-  using ReadSet = page::ReadSet;
-  using SegmentSet = page::SegmentSet;
-  // See transaction.h.
-  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
-                           Isolation isolation) noexcept {
-    return transaction_.begin(is_query, age, policy, isolation);
-  }
-  // Before begin(): of snapshot instances.
-  void use_page_cache(const PageCache &policy) noexcept { transaction_.evictor().use(policy); }
-  // See transaction.h. kNotHeld.
-  [[nodiscard]] Errc begin_past(const Moment &moment, ConflictPolicy policy) noexcept {
-    return transaction_.begin_past(moment, policy);
-  }
-  // Of the running instance, whatever it began as: an instance inside it demands it.
-  void make_serializable() noexcept { mine_.instance.isolation = Isolation::kSerializable; }
-  // Before begin(): shall the next instance abort where it would take a page that the level below
-  // has used?
-  void give_way(bool gives_way) noexcept { mine_.instance.gives_way = gives_way; }
-  [[nodiscard]] Outcome end(bool will_wait) noexcept { return transaction_.end(will_wait); }
-  void abort(AbortCause cause) noexcept { transaction_.abort(cause); }
-  [[nodiscard]] Status validate() noexcept { return transaction_.validate(); }
-  // Of the running instance, as far as is known; kNone: it has not failed.
-  [[nodiscard]] AbortCause why_failed() const noexcept { return mine_.instance.why_failed(); }
-  // Has the running instance been asked to end, or FAILED?
-  [[nodiscard]] bool should_end() const noexcept { return mine_.instance.should_end(); }
-  // The program will touch these bytes. False: the address belongs to no view.
-  [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
-    return touching_.first_touch.advise(begin, bytes, is_write);
-  }
-  // The lines of these bytes count as written by the running update, with the content that they
-  // have: so other updates that write or promote one of them, and this one, do not both commit.
-  // kNotMapped: they do not lie in a view; kOutOfMemory.
-  [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept {
-    return transaction_.promote(begin, bytes);
-  }
-  // What the running instance has read or written so far.
-  [[nodiscard]] ReadSet read_set() noexcept { return transaction_.read_set(); }
   // Records every instance that commits from here on, for tmh skew, in a file of the domain's
   // folder. kDiskFull, kIo, kPermission, kOutOfMemory: it has left the domain, as by
   // detach(). REQUIRES: start() with tracking that keeps no pages.
@@ -137,21 +99,7 @@ class Engine {
   // In modes that keep pages mapped: the next instance's read set is exact. REQUIRES that none
   // runs.
   void forget_kept() noexcept { mine_.views.drop_all(); }
-  [[nodiscard]] bool running() const noexcept { return mine_.instance.is_running; }
   [[nodiscard]] const KeepPolicy &keeping() const noexcept { return mine_.keeping; }
-
-  // The domain's turn to commit alone (starvation guard).
-  [[nodiscard]] Turn &turn() noexcept { return ours_.turn; }
-
-  // From now on no other instance commits at level 2, and the running instance cannot abort, but
-  // for want of disk space or memory (kNoSpace): see tmh::become_irrevocable(). Waits for another
-  // irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was. An
-  // error: there is no room for what it has written so far; as it was. The caller leaves the turn
-  // at the instance's end.
-  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept {
-    return transaction_.become_irrevocable(is_pending);
-  }
-  [[nodiscard]] bool irrevocable() const noexcept { return mine_.instance.is_irrevocable; }
 
   // Collects versions and reaps the dead; returns versions still held.
   std::uint64_t collect() noexcept;
@@ -161,13 +109,6 @@ class Engine {
   // For work of the hierarchy under the domain lock; by any thread of this process, not in a
   // handler.
   DomainLock::Held lock_domain() noexcept { return ours_.lock.take(DomainLock::Context::kHandler); }
-  [[nodiscard]] Reaper &reaper() noexcept { return ours_.reaper; }
-
-  [[nodiscard]] ConsistencyTree &tree() noexcept { return ours_.tree; }
-  [[nodiscard]] SharedFiles &memory() noexcept { return ours_.memory; }
-  [[nodiscard]] std::uint64_t begin_age() noexcept {
-    return ours_.memory.state().age_next.fetch_add(1, std::memory_order_relaxed);
-  }
 
  private:
   const Detection detection_;

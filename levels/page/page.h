@@ -4,3 +4,4 @@
 #pragma once
 
 #include "levels/page/engine.h"
+#include "levels/page/transaction.h"

@@ -31,7 +31,7 @@ LOW = [
     "platform/",
     "observe/",
 ]
-LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/"]
+LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/line/", "levels/page/"]
 BELOW_DOMAIN = [
     "hierarchy/exchange/",
     "hierarchy/threads/",
@@ -63,7 +63,14 @@ MAY_INCLUDE = {
     "hierarchy/api/": ALL_ROOMS,
     "compat/": ["include/", "hierarchy/"],
     # A library of its own on level 1 alone.
-    "compat/libitm/": LEVELS,
+    "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
+    # The engine of its methods pages, and what that engine brings to a program.
+    "levels/process/ground/": LOW,
+    "levels/process/heap/": LOW + ["levels/process/ground/"],
+    "levels/process/": LOW,
+    "compat/libitm/tasks/": LOW + ["include/tmh/itm.h", "levels/process/"],
+    "compat/libitm/calls/": LOW + ["levels/process/", "compat/libitm/tasks/"],
+    "compat/libitm/pages/": LOW + ["levels/process/", "compat/libitm/tasks/"],
     # What programs share knows nothing of the library.
     "programs/": [],
     "tools/": ALL_ROOMS + ["programs/", "examples/workloads/"],
@@ -74,10 +81,23 @@ MAY_INCLUDE = {
     # Programs, and not pages of a manual.
     "examples/inverted_index/": ["include/", "programs/", "examples/"],
     "examples/itm/": ["include/", "programs/", "examples/"],
-    "tests/": ALL_ROOMS + ["programs/", "compat/", "tools/", "bench/", "examples/"],
+    "tests/": ALL_ROOMS
+    + ["levels/process/", "programs/", "compat/", "tools/", "bench/", "examples/"],
 }
 # Room -> the one header of it that files of other rooms include.
 DOORS = {
+    "levels/page/shared/": "levels/page/shared/shared.h",
+    "levels/page/versions/": "levels/page/versions/versions.h",
+    "levels/page/redo/": "levels/page/redo/redo.h",
+    "levels/page/publish/": "levels/page/publish/publish.h",
+    "levels/page/views/": "levels/page/views/views.h",
+    "levels/page/touch/": "levels/page/touch/touch.h",
+    "levels/page/": "levels/page/page.h",
+    "levels/process/": "levels/process/process.h",
+    "levels/process/ground/": "levels/process/ground/ground.h",
+    "levels/process/heap/": "levels/process/heap/heap.h",
+    "compat/libitm/tasks/": "compat/libitm/tasks/tasks.h",
+    "compat/libitm/pages/": "compat/libitm/pages/pages.h",
     "hierarchy/exchange/": "hierarchy/exchange/exchange.h",
     "hierarchy/threads/": "hierarchy/threads/threads.h",
     "hierarchy/durability/": "hierarchy/durability/durability.h",
@@ -155,7 +175,7 @@ def self_test():
         "observe/perf/encode.h",
         "storage/home.h",
         "storage/heap/heap.h",
-        "levels/page/views/view.h",
+        "levels/page/views/views.h",
         "levels/line/rtm.h",
         "hierarchy/exchange/directory.h",
         "hierarchy/exchange/exchange.h",
@@ -185,7 +205,7 @@ def self_test():
         "storage/a.cpp": '#include "storage/heap/heap.h"\n',
         "storage/heap/a.cpp": '#include "storage/home.h"\n',
         "hierarchy/exchange/a.cpp": (
-            '#include "levels/page/views/view.h"\n#include "levels/line/rtm.h"\n#include'
+            '#include "levels/page/views/views.h"\n#include "levels/line/rtm.h"\n#include'
             ' <tmh/domain.hpp>\n#include <vector>\n'
         ),
         "hierarchy/threads/a.cpp": (
@@ -205,7 +225,7 @@ def self_test():
             '#include <tmh/rtm_emulation.h>\n#include "rtm_emulator/exec.h"\n'
         ),
         "levels/page/a.cpp": (
-            '#include "levels/page/views/view.h"\n#include "storage/heap/heap.h"\n#include'
+            '#include "levels/page/views/views.h"\n#include "storage/heap/heap.h"\n#include'
             ' <tmh/error.hpp>\n'
         ),
         "examples/inverted_index/a.cpp": '#include "index.h"\n#include <tmh/domain.hpp>\n',
@@ -224,10 +244,10 @@ def self_test():
     }
     planted = {
         "platform/b.cpp": '#include "storage/heap/heap.h"\n',
-        "storage/b.cpp": '#include "levels/page/views/view.h"\n',
-        "storage/heap/b.cpp": '#include "levels/page/views/view.h"\n',
+        "storage/b.cpp": '#include "levels/page/views/views.h"\n',
+        "storage/heap/b.cpp": '#include "levels/page/views/views.h"\n',
         "levels/page/b.cpp": '#include "levels/line/rtm.h"\n',
-        "levels/line/b.cpp": '  #  include "levels/page/views/view.h"\n',
+        "levels/line/b.cpp": '  #  include "levels/page/views/views.h"\n',
         "levels/page/c.cpp": '#include <hierarchy/exchange/directory.h>\n',
         "levels/page/d.cpp": '#include <tmh/domain.hpp>\n',
         "hierarchy/exchange/b.cpp": '#include "hierarchy/threads/threads.h"\n',
@@ -249,7 +269,7 @@ def self_test():
         "hierarchy/e.cpp": "int x;\n",
         "include/tmh/b.hpp": '#include "platform/files.h"\n',
         "include/tmh/trees/b.hpp": "#include <tmh/domain.hpp>\n",
-        "compat/libxac/b.cpp": '#include "levels/page/views/view.h"\n',
+        "compat/libxac/b.cpp": '#include "levels/page/views/views.h"\n',
         "examples/b.cpp": '#include "hierarchy/api/handles.h"\n',
         "examples/c.cpp": '#include "../platform/files.h"\n',
         "programs/b.cpp": '#include "platform/files.h"\n',

@@ -38,8 +38,6 @@ EXCEPTIONS = {
     "file_calls.cpp": "the same",
     "library_calls.cpp": "the same",
     "signal_calls.cpp": "the same",
-    "thread_pages.cpp": "a part of class Thread: thread.h",
-    "thread_accesses.cpp": "a part of class Thread: thread.h",
     "process_commit.cpp": "a part of class ProcessThread: process_thread.h",
 }
 

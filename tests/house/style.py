@@ -50,6 +50,7 @@ LAYOUT = [
     "levels",
     "levels/line",
     "levels/page",
+    "levels/process",
     "hierarchy",
     "hierarchy/exchange",
     "hierarchy/threads",

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "levels/line/process_inline.h"
-#include "levels/line/process_load.h"
+#include "levels/line/process_lines.h"
 #include "levels/line/run.h"
 #include "tests/support/code_of.h"
 #include "tests/support/seed.h"
@@ -39,7 +39,7 @@ class TestThread : public line::ProcessThread {
     EXPECT_EQ(attach(0, 1), Errc::kOk);
   }
   std::uint64_t load(const std::uint64_t *at) {
-    return line::process_load(
+    return detail::line_load_by<line::ProcessLines>(
         *this, at, [&] { return load_word(reinterpret_cast<std::uintptr_t>(at), sizeof *at); });
   }
   void store(std::uint64_t *at, std::uint64_t value) {

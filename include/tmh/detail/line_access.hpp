@@ -11,8 +11,8 @@
 //            (2) lines that the instance has written are read in the longer way: each has its bit
 //            in `written`, and `last` is in none of them. What needs more (other segments, a
 //            capacity model, an aborted instance) sets `bytes` to 0.
-// Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U,
-//            else the version.
+// Ordering:  see line_load_by(). The words are those of levels/line/layout.h: bit 63 locked, bit 62
+//            U, else the version.
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe.
 // Source:    TL2 (read, with the word before and after); LSA (extension).
 #pragma once
@@ -93,17 +93,23 @@ extern constinit thread_local LineAccess *line_access __attribute__((tls_model("
 // Level 2.
 void page_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes);
 
-// What an access needs to know of the program that it is compiled into.
+// Which lines a load is of. Segments: an instance's stores wait in its log.
 struct SegmentLines {
-  // A segment has a word for each of its lines.
-  [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept { return line; }
+  // Stores go to memory itself, whose lines the instance has locked; then an address is home's and
+  // no other level's, and each instance keeps a log.
+  static constexpr bool kStoresInPlace = false;
+  [[nodiscard]] static std::uintptr_t home(const LineAccess &access, std::uintptr_t at) noexcept {
+    return at + access.home_minus_view;
+  }
+  // Of lines that have words: first address, and size for the short ways.
+  [[nodiscard]] static std::uintptr_t begin(const LineAccess &access) noexcept {
+    return access.view;
+  }
   [[nodiscard]] static std::uint64_t bytes(const LineAccess &access) noexcept {
     return access.bytes;
   }
-  [[nodiscard]] static std::uint64_t load_long(LineAccess &access, const void *address,
-                                               std::uint32_t bytes) {
-    return line_load_long(access, address, bytes);
-  }
+  // A segment has a word for each of its lines.
+  [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept { return line; }
 };
 
 template <class T>
@@ -133,29 +139,21 @@ template <class T>
   return value;
 }
 
-// Lines: SegmentLines, or what levels/line/process_lines.h is for. REQUIRES: the value is naturally
-// aligned; one that is larger than a word lies in one line.
-template <class Lines = SegmentLines, class T>
-[[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
+// Lines: SegmentLines, or those of levels/line/process_lines.h. long_way(): the value, where no
+// short way gets it. REQUIRES: the value is naturally aligned; one that is larger than a word lies
+// in one line.
+template <class Lines, class T, class LongWay>
+[[nodiscard, gnu::always_inline]] inline T line_load_by(LineAccess &access, const T *address,
+                                                        const LongWay &long_way) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const auto load_home = [&] {
     // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such
     // data sees lock, U or a newer word later.
-    const std::uintptr_t home = at + access.home_minus_view;
+    const std::uintptr_t home = Lines::home(access, at);
     if constexpr (kIsLineWord<T>) {
       return std::atomic_ref<T>(*reinterpret_cast<T *>(home)).load(std::memory_order_acquire);
     } else {
       return load_large<T>(reinterpret_cast<const void *>(home));
-    }
-  };
-  const auto load_long = [&] {
-    if constexpr (kIsLineWord<T>) {
-      return std::bit_cast<T>(
-          static_cast<UnsignedOf<sizeof(T)>>(Lines::load_long(access, address, sizeof(T))));
-    } else {
-      T value;
-      Lines::load_block(access, &value, address, sizeof value);
-      return value;
     }
   };
   if ((at ^ access.last) < 64) [[likely]] {
@@ -163,39 +161,53 @@ template <class Lines = SegmentLines, class T>
     // words never come back, but for those of a committer that let go without having stored.
     const T value = load_home();
     if (access.last_word->load(std::memory_order_relaxed) > access.rv) [[unlikely]]
-      return load_long();
+      return long_way();
     return value;
   }
-  const std::uintptr_t offset = at - access.view;
+  if constexpr (Lines::kStoresInPlace)
+    if (at - access.newest < 64) return load_home();
+  const std::uintptr_t offset = at - Lines::begin(access);
   if (offset >= Lines::bytes(access)) [[unlikely]] {
-    if (offset < access.page_bytes)
-      return *reinterpret_cast<const T *>(at + access.home_minus_view);
-    return load_long();
+    if constexpr (!Lines::kStoresInPlace)
+      if (offset < access.page_bytes)
+        return *reinterpret_cast<const T *>(at + access.home_minus_view);
+    return long_way();
   }
   const std::uint64_t line = offset / 64;
-  if ((access.written >> (line % 64) & 1) != 0) [[unlikely]] {
-    if (at - access.newest >= 64 || !is_newest_whole(access)) return load_long();
-    T value;
-    std::memcpy(&value, access.newest_bytes + (at - access.newest), sizeof value);
-    return value;
-  }
+  if constexpr (!Lines::kStoresInPlace)
+    if ((access.written >> (line % 64) & 1) != 0) [[unlikely]] {
+      if (at - access.newest >= 64 || !is_newest_whole(access)) return long_way();
+      T value;
+      std::memcpy(&value, access.newest_bytes + (at - access.newest), sizeof value);
+      return value;
+    }
   const LineWord *const word = access.words + Lines::word_number(line);
   // acquire: pairs with the release of line-unlock; who sees version v sees the data written back
   // before it.
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   const T value = load_home();
   if (seen > access.rv || word->load(std::memory_order_relaxed) != seen) [[unlikely]]
-    return load_long();
-  if (access.log_top != nullptr) {
+    return long_way();
+  if (Lines::kStoresInPlace || access.log_top != nullptr) {
     const LineWord **const top = access.log_top + 1;
     if (top > access.log_end) [[unlikely]]
-      return load_long();
+      return long_way();
     *top = word;
     access.log_top = top;
   }
   access.last_word = word;
   access.last = at;
   return value;
+}
+
+// A word of a segment.
+template <class T>
+[[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
+  static_assert(kIsLineWord<T>);
+  return line_load_by<SegmentLines>(access, address, [&] {
+    return std::bit_cast<T>(
+        static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
+  });
 }
 
 template <class T>

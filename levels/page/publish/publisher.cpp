@@ -21,8 +21,8 @@ std::optional<DomainLock::Held> Publisher::lock_with_room(const Content &content
     }
     if (log_ == nullptr) return held;
     TMH_ASSERT(content.plan.page_count() == content.writes.size());
-    const DurableLog::Room room = log_->room(held, content.plan, log_end);
-    if (room == DurableLog::Room::kYes) return held;
+    const LogRoom::Room room = log_->room().reserve_planned(held, content.plan, log_end);
+    if (room == LogRoom::Room::kYes) return held;
     held.release();
     if (*error = log_->make_room(room, *log_end, &content.plan); *error != Errc::kOk)
       return std::nullopt;

@@ -38,14 +38,14 @@ class Publisher {
   std::uint64_t publish(const DomainLock::Held &held, const Content &content, storage::Lsn log_end,
                         bool will_wait) noexcept {
     TMH_ASSERT(!will_wait || log_ != nullptr);
-    const std::uint64_t line = ours_.has_lower ? ours_.recaller->clock() : 0;
-    const std::uint64_t stamp = ours_.tree.publish(held, content.writes, log_end, line);
-    if (will_wait) log_->announce(stamp);
+    const auto stamp = ours_.tree.publish(held, content.writes, log_end, ours_.lower_clock());
+    if (will_wait) log_->group().announce(stamp);
     return stamp;
   }
   // Instead of it.
   void give_room_back(const DomainLock::Held &held) noexcept {
-    if (log_ != nullptr) log_->give_room_back(held);
+    TMH_ASSERT(held.is_valid());
+    if (log_ != nullptr) log_->room().give_back_planned();
   }
 
  private:

@@ -42,7 +42,7 @@ constexpr std::uint64_t kClaimNs = 10'000;
 constexpr std::uint64_t kActiveFlushes = 4;
 }  // namespace
 
-CommitGroup::CommitGroup(SharedState &memory, std::uint32_t slot, platform::LockTag tag,
+CommitGroup::CommitGroup(SharedFiles &memory, std::uint32_t slot, platform::LockTag tag,
                          const GroupCommit &thresholds, const LogRoom &room,
                          RedoWriter &writer) noexcept
     : memory_(memory),
@@ -59,7 +59,7 @@ CommitGroup::CommitGroup(SharedState &memory, std::uint32_t slot, platform::Lock
 
 Errc CommitGroup::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
   if (is_durable(stamp, line) && self().waits_for.load(std::memory_order_relaxed) == 0)
-    return Errc::kOk;
+    return memory_.in_place().look(platform::coarse_ns());
   announce(stamp);
   const Errc result = flush(stamp, line);
   self().waits_for.store(0, std::memory_order_relaxed);
@@ -69,7 +69,7 @@ Errc CommitGroup::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
 }
 
 Errc CommitGroup::wait_lower(std::uint64_t line) noexcept {
-  if (is_durable(0, line)) return Errc::kOk;
+  if (is_durable(0, line)) return memory_.in_place().look(platform::coarse_ns());
   const LogState &s = state();
   self().line_waiters.fetch_add(1, std::memory_order_relaxed);
   self().waits_on_cpu.store(storage::LogHandover::this_cpu(), std::memory_order_relaxed);
@@ -89,7 +89,13 @@ Errc CommitGroup::check_writable() const noexcept {
               std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
 }
 
+// Who acknowledges looks, at most every 100 ms, whether the files are still the domain's.
 Errc CommitGroup::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
+  TMH_TRY(make_durable(stamp, line));
+  return memory_.in_place().look(platform::coarse_ns());
+}
+
+Errc CommitGroup::make_durable(std::uint64_t stamp, std::uint64_t line) noexcept {
   LogState &s = state();
   while (!is_durable(stamp, line)) {
     if (const Errc failed = check_writable(); failed != Errc::kOk) return failed;

@@ -27,7 +27,7 @@ namespace tmh::page {
 class CommitGroup {
  public:
   // memory, room and writer outlive it.
-  CommitGroup(SharedState &memory, std::uint32_t slot, platform::LockTag tag,
+  CommitGroup(SharedFiles &memory, std::uint32_t slot, platform::LockTag tag,
               const GroupCommit &thresholds, const LogRoom &room, RedoWriter &writer) noexcept;
 
   // The calling thread has published a commit and will wait() for it: from here on the group need
@@ -37,10 +37,11 @@ class CommitGroup {
     self().waits_for.store(stamp, std::memory_order_release);
   }
   // Returns when every commit up to `stamp`, and of the level below up to `line`, is durable.
-  // kLogFailed or the error of the write.
-  [[nodiscard]] Errc wait(std::uint64_t stamp, std::uint64_t line) noexcept;
+  // kLogFailed or the error of the write; kFileReplaced: what is acknowledged now may not be found
+  // again.
+  [[nodiscard]] Errc wait(std::uint64_t stamp, std::uint64_t line = 0) noexcept;
   // The same for callers that are not to be waited for by group commits: the housekeeper.
-  [[nodiscard]] Errc flush(std::uint64_t stamp, std::uint64_t line) noexcept;
+  [[nodiscard]] Errc flush(std::uint64_t stamp, std::uint64_t line = 0) noexcept;
   // The same for a thread of the level below.
   [[nodiscard]] Errc wait_lower(std::uint64_t line) noexcept;
   // kLogFailed: a write has failed, and no instance commits until recovery.
@@ -56,6 +57,7 @@ class CommitGroup {
            (line == 0 || s.durable_line.load(std::memory_order_acquire) >= line);
   }
   enum class Led : std::uint8_t { kDone, kGivenAway };
+  [[nodiscard]] Errc make_durable(std::uint64_t stamp, std::uint64_t line) noexcept;
   [[nodiscard]] Led lead(const LogLock::Held &held, std::uint64_t stamp, std::uint64_t line,
                          Errc *error) noexcept;
   [[nodiscard]] Led await_company(const LogLock::Held &held) noexcept;
@@ -84,7 +86,7 @@ class CommitGroup {
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
 
-  SharedState &memory_;
+  SharedFiles &memory_;
   const std::uint32_t slot_;
   LogLock lock_;
   const GroupCommit thresholds_;

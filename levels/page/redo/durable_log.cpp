@@ -3,27 +3,29 @@
 
 namespace tmh::page {
 
-Errc DurableLog::make_room(Room room, storage::Lsn end, RedoPlan *plan) noexcept {
+Errc DurableLog::make_room(LogRoom::Room room, storage::Lsn end, RedoPlan *plan) noexcept {
   switch (room) {
-    case Room::kYes:
+    case LogRoom::Room::kYes:
       break;
-    case Room::kFailed:
+    case LogRoom::Room::kFailed:
       return LogRoom::fail_written();
-    case Room::kSegment:
+    case LogRoom::Room::kSegment:
       return plan->make_sizes_durable();
-    case Room::kFlush:
-      return wait(memory_.state().clock.load(std::memory_order_acquire));
-    case Room::kFile:
-      return make_files_up_to(end);
+    case LogRoom::Room::kFlush:
+      return group_.wait(memory_.state().clock.load(std::memory_order_acquire));
+    case LogRoom::Room::kFile:
+      return room_.make_files_up_to(end);
   }
   return Errc::kOk;
 }
 
 Errc DurableLog::flush_all() noexcept {
   const std::uint64_t line = line_clock();
-  return flush(memory_.state().clock.load(std::memory_order_acquire), line);
+  return group_.flush(memory_.state().clock.load(std::memory_order_acquire), line);
 }
 
-void DurableLog::free_lower() noexcept { gatherer_->forget(lock(), point().line); }
+void DurableLog::free_lower() noexcept {
+  gatherer_->forget(group_.lock().take(), writer_.point().line);
+}
 
 }  // namespace tmh::page

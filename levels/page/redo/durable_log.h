@@ -61,52 +61,18 @@ class DurableLog {
     writer_.use_gatherer(gatherer);
   }
   [[nodiscard]] Gatherer *gatherer() const noexcept { return gatherer_; }
-  // As LogWriter's.
-  void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
+  // Each has a header of its own that says what it does.
+  [[nodiscard]] LogRoom &room() noexcept { return room_; }
+  [[nodiscard]] RedoWriter &writer() noexcept { return writer_; }
+  [[nodiscard]] CommitGroup &group() noexcept { return group_; }
 
-  // A commit of the instance's thread, which has planned it: see log_room.h.
-  using Room = LogRoom::Room;
-  [[nodiscard]] Room room(const DomainLock::Held &held, const RedoPlan &plan,
-                          storage::Lsn *end) const noexcept {
-    return room_.reserve_planned(held, plan, end);
-  }
-  void give_room_back(const DomainLock::Held &) noexcept { room_.give_back_planned(); }
-  // Without the domain lock: does what room() of this plan asks for.
-  [[nodiscard]] Errc make_room(Room room, storage::Lsn end, RedoPlan *plan) noexcept;
-
-  // Room for the records of a commit of the level below, which any thread may commit: waits for log
-  // files. kLogFailed, kDiskFull.
-  [[nodiscard]] Errc reserve_lower(std::uint64_t bytes) noexcept {
-    return room_.reserve_for_lower(bytes);
-  }
-  void give_back(std::uint64_t bytes) noexcept {
-    state().pending_bytes.fetch_sub(bytes, std::memory_order_release);
-  }
+  // Without the domain lock: does what LogRoom::reserve_planned() of this plan asks for.
+  [[nodiscard]] Errc make_room(LogRoom::Room room, storage::Lsn end, RedoPlan *plan) noexcept;
   // What the log has of the level below is forgotten there: its writer may be between telling and
   // that, or have died there.
   void free_lower() noexcept;
-
-  // See commit_group.h. kFileReplaced: what is acknowledged now may not be found again.
-  void announce(std::uint64_t stamp) noexcept { group_.announce(stamp); }
-  [[nodiscard]] Errc wait(std::uint64_t stamp, std::uint64_t line = 0) noexcept {
-    const Errc error = group_.wait(stamp, line);
-    return error == Errc::kOk ? look_in_place() : error;
-  }
-  [[nodiscard]] Errc flush(std::uint64_t stamp, std::uint64_t line = 0) noexcept {
-    const Errc error = group_.flush(stamp, line);
-    return error == Errc::kOk ? look_in_place() : error;
-  }
-  [[nodiscard]] Errc wait_lower(std::uint64_t line) noexcept {
-    const Errc error = group_.wait_lower(line);
-    return error == Errc::kOk ? look_in_place() : error;
-  }
-  // At most every 100 ms; the housekeeper does so where no instance waits for the log.
-  [[nodiscard]] Errc look_in_place() noexcept {
-    return memory_.in_place().look(platform::coarse_ns());
-  }
   // Everything committed so far.
   [[nodiscard]] Errc flush_all() noexcept;
-  [[nodiscard]] Errc check_writable() const noexcept { return group_.check_writable(); }
   // acquire: pairs with LogWriter::announce(). The clock first: the line is not older then.
   [[nodiscard]] std::uint64_t durable_clock() const noexcept {
     return state().durable_clock.load(std::memory_order_acquire);
@@ -117,24 +83,6 @@ class DurableLog {
   [[nodiscard]] std::uint64_t line_clock() const noexcept {
     return gatherer_ == nullptr ? 0 : gatherer_->clock();
   }
-
-  // Checkpoints, recovery and housekeeping: see redo_writer.h, log_room.h.
-  [[nodiscard]] ChangedPages &changed() noexcept { return writer_.changed(); }
-  [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept {
-    return room_.make_files_up_to(end);
-  }
-  [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept {
-    return room_.prepare_files(files_ahead);
-  }
-  void lock_files() noexcept { room_.lock_files(); }
-  void unlock_files() noexcept { room_.unlock_files(); }
-  [[nodiscard]] Errc write_alone() noexcept { return writer_.write_alone(); }
-  [[nodiscard]] Errc write_open(const storage::OpenPayloadV1 &open) noexcept {
-    return writer_.write_open(open);
-  }
-  [[nodiscard]] storage::FlushPoint point() const noexcept { return writer_.point(); }
-  // Takes the writer's lock, also from the dead.
-  LogLock::Held lock() noexcept { return group_.lock().take(); }
 
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
   [[nodiscard]] platform::LockTag tag() const noexcept { return tag_; }

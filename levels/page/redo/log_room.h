@@ -41,6 +41,9 @@ class LogRoom {
   // Room for the records of a commit of the level below, which any thread may commit: waits for log
   // files. kLogFailed, kDiskFull.
   [[nodiscard]] Errc reserve_for_lower(std::uint64_t bytes) noexcept;
+  void give_back_for_lower(std::uint64_t bytes) noexcept {
+    state().pending_bytes.fetch_sub(bytes, std::memory_order_release);
+  }
 
   // kFailed's error.
   [[nodiscard]] static Errc fail_written() noexcept;

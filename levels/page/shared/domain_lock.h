@@ -41,12 +41,8 @@ class DomainLock {
     // Gives the lock back early, and wakes the threads that sleep until the clock moves, when it
     // has. This object proves nothing afterwards.
     void release() noexcept {
-      if (state_ == nullptr) return;
-      DomainState &state = *std::exchange(state_, nullptr);
-      const bool has_moved = state.clock.load(std::memory_order_relaxed) != clock_;
-      clock_ = 0;
-      state.lock.unlock();
-      if (has_moved) state.changed.notify();
+      const std::uint64_t clock = std::exchange(clock_, 0);
+      if (state_ != nullptr) give_back(*std::exchange(state_, nullptr), clock);
     }
     // For asserts: has nothing released or moved it yet?
     [[nodiscard]] bool is_valid() const noexcept { return state_ != nullptr || clock_ == kAlone; }
@@ -58,6 +54,11 @@ class DomainLock {
     static constexpr std::uint64_t kMoved = ~0ull;
 
     Held(DomainState *state, std::uint64_t clock) noexcept : state_(state), clock_(clock) {}
+    static void give_back(DomainState &state, std::uint64_t clock) noexcept {
+      const bool has_moved = state.clock.load(std::memory_order_relaxed) != clock;
+      state.lock.unlock();
+      if (has_moved) state.changed.notify();
+    }
 
     // Null: nothing to give back.
     DomainState *state_;

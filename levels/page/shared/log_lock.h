@@ -37,13 +37,7 @@ class LogLock {
     // nothing afterwards.
     void release() noexcept {
       is_alone_ = false;
-      if (state_ == nullptr) return;
-      storage::LogState &state = *std::exchange(state_, nullptr);
-      state.lock.unlock();
-      // seq_cst with CommitGroup::follow(): either the follower finds the event changed, or this
-      // thread finds it among the sleepers.
-      state.event.fetch_add(1, std::memory_order_seq_cst);
-      if (state.sleepers.load(std::memory_order_seq_cst) != 0) platform::futex_wake(state.event);
+      if (state_ != nullptr) give_back(*std::exchange(state_, nullptr));
     }
     // The same where nothing was written: that is no event.
     void give_away() noexcept {
@@ -56,6 +50,14 @@ class LogLock {
    private:
     friend class LogLock;
     Held(storage::LogState *state, bool is_alone) noexcept : state_(state), is_alone_(is_alone) {}
+
+    // seq_cst with CommitGroup::follow(): either the follower finds the event changed, or this
+    // thread finds it among the sleepers.
+    static void give_back(storage::LogState &state) noexcept {
+      state.lock.unlock();
+      state.event.fetch_add(1, std::memory_order_seq_cst);
+      if (state.sleepers.load(std::memory_order_seq_cst) != 0) platform::futex_wake(state.event);
+    }
 
     // Null: nothing to give back.
     storage::LogState *state_;

@@ -63,7 +63,7 @@ void Turn::free_of(DomainState &state, std::uint32_t slot) noexcept {
     platform::futex_wake(state.turn);
 }
 
-DomainLock::Held Turn::take_lock() noexcept {
+DomainLock::Held Turn::take_lock_in_turn() noexcept {
   for (int wait_count = 0;; ++wait_count) {
     DomainLock::Held held = lock_.take();
     const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);

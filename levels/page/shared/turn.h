@@ -35,9 +35,15 @@ class Turn {
   // The same of any participant: its own, or under the domain lock that of a dead one.
   static void free_of(DomainState &state, std::uint32_t slot) noexcept;
   // Takes the domain lock when no other participant has the turn, or its holder may be passed.
-  DomainLock::Held take_lock() noexcept;
+  DomainLock::Held take_lock() noexcept {
+    DomainLock::Held held = lock_.take();
+    if (memory_.state().turn.load(std::memory_order_relaxed) == 0) return held;
+    held.release();
+    return take_lock_in_turn();
+  }
 
  private:
+  DomainLock::Held take_lock_in_turn() noexcept;
   [[nodiscard]] bool is_holder_alive(std::uint32_t turn) const noexcept;
   void wait(std::uint32_t turn) noexcept;
 

@@ -377,6 +377,22 @@ bool Snapshot::may_commit_so_far(const std::vector<Write> &writes) noexcept {
   return true;
 }
 
+void Snapshot::stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
+                                   std::uint64_t versioned_before) noexcept {
+  TMH_ASSERT(held.is_valid());
+  const DomainState &state = ours_.memory.state();
+  // The next begin follows what came in between.
+  if (stamp != at_ + 1 && !mine_.instance.is_serializable() &&
+      !observe::is_planted(observe::Planted::kStandsPastOthers))
+    return;
+  kept_synced_ = stamp;
+  const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
+                                state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
+  if (stamp != synced_ + 1 && mine_.tracking.is_silent() && !no_first_version) return;
+  synced_ = stamp;
+  synced_position_ = state.log_head.load(std::memory_order_relaxed);
+}
+
 // Has a segment been made since the instance began? A pointer into it may be in
 // what has been committed since, and who looks behind each begin what there is (libxac, for its
 // heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose

@@ -93,20 +93,7 @@ class Snapshot {
   // them since the snapshot; those of a snapshot instance do when no other one has committed. The
   // views do when no other page can have got its first version in between (a commit, a repair).
   void stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
-                           std::uint64_t versioned_before) noexcept {
-    TMH_ASSERT(held.is_valid());
-    const DomainState &state = ours_.memory.state();
-    // The next begin follows what came in between.
-    if (stamp != at_ + 1 && !mine_.instance.is_serializable() &&
-        !observe::is_planted(observe::Planted::kStandsPastOthers))
-      return;
-    kept_synced_ = stamp;
-    const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
-                                  state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
-    if (stamp != synced_ + 1 && mine_.tracking.is_silent() && !no_first_version) return;
-    synced_ = stamp;
-    synced_position_ = state.log_head.load(std::memory_order_relaxed);
-  }
+                           std::uint64_t versioned_before) noexcept;
 
  private:
   [[nodiscard]] bool views_stand() noexcept;

@@ -57,7 +57,7 @@ class ConsistencyTree final : public Estate {
 
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns
   // the timestamp.
-  // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()).
+  // log_end: durable domains, where the redo log will end with this commit (LogRoom).
   // line: with a level below, its clock, read under the lock: what is stamped later there comes
   // later in the redo log.
   std::uint64_t publish(const DomainLock::Held &held, const std::vector<Write> &writes,

@@ -37,6 +37,16 @@ struct Ours {
     reaper.add(*below);
   }
 
+  // Of an instance, for the policies that go by it.
+  [[nodiscard]] std::uint64_t next_age() noexcept {
+    return memory.state().age_next.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Of the level below; 0: there is none.
+  [[nodiscard]] std::uint64_t lower_clock() const noexcept {
+    return has_lower ? recaller->clock() : 0;
+  }
+
   SharedFiles &memory;
   ConsistencyTree tree;
   Reaper reaper;

@@ -66,19 +66,21 @@ class VersionSlots {
   // while these are few: its lines are in this core's cache, and all participants share
   // the list of free slots. Not one at the store's end, which shrink() may cut off.
   void recycle(Slot slot) noexcept {
-    TMH_ASSERT(slot != 0);
-    if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept)
-      return free(slot);
+    if (!may_keep(slot)) return free(slot);
     VersionHead &head = memory_.version(slot);
     head.owner = self_;
     head.stamp.store(kReservedStamp, std::memory_order_relaxed);
-    TMH_ASSERT(reserved_.size() < reserved_.capacity());  // no heap: the constructor has it
-    reserved_.push_back(slot);
+    reserved_.push_back(slot);  // no heap: the constructor has it
   }
   // A repair finds out anew which slots are free.
   void forget_free() noexcept { memory_.state().free_version = 0; }
 
  private:
+  [[nodiscard]] bool may_keep(Slot slot) const noexcept {
+    TMH_ASSERT(slot != 0);
+    return role_ == Role::kKeepsSlots && reserved_.size() < kReservedKept && slot < kSlotsKept;
+  }
+
   // 4 MiB of versions: what small transactions use anyway.
   static constexpr Slot kSlotsKept = 1024;
   // Slots that a process keeps for its next commits.

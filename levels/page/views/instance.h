@@ -23,7 +23,7 @@ struct InstanceRun {
   bool is_irrevocable = false;
   // The fault ring overflowed: any foreign commit is a conflict.
   bool has_read_everything = false;
-  // See Engine::has_read_behind().
+  // See Transaction::has_read_behind().
   bool has_read_behind = false;
   // First byte stored to by a query.
   std::uintptr_t query_wrote = 0;

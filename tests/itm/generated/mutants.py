@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
 LIBRARY = "libtmh-itm/libitm.so.1"
 COMMIT, THREAD = "levels/line/process_commit.cpp", "compat/libitm/thread.cpp"
-ACCESSES = "compat/libitm/thread_accesses.cpp"
+LINES, PRIVATE = "compat/libitm/lines_method.cpp", "compat/libitm/private_memory.cpp"
 # What is wrong, the source, a text of it, the text instead, options of run.py.
 MUTANTS = [
     (
@@ -55,7 +55,7 @@ MUTANTS = [
     ),
     (
         "a rollback stores to frames that are gone",
-        ACCESSES,
+        PRIVATE,
         "  if (at >= stack || end <=",
         "  if (at >= stack || 0 <",
         [],
@@ -69,8 +69,8 @@ MUTANTS = [
     ),
     (
         "private memory is not kept for nested blocks",
-        ACCESSES,
-        "      if (!nested_.empty()) save(to, part);\n",
+        LINES,
+        "      if (memory.is_nested()) memory.save(to, part);\n",
         "",
         [],
     ),
