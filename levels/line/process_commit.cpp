@@ -3,6 +3,8 @@
 #include <bit>
 
 #include "levels/line/process_thread.h"
+#include "levels/line/software_inline.h"
+#include "levels/line/validation.h"
 #include "observe/probes.h"
 #include "platform/assert.h"
 
@@ -84,25 +86,12 @@ inline void ProcessUndo::release(std::uint64_t stamp) noexcept {
 }
 
 [[gnu::noinline]] bool ProcessThread::are_unchanged() noexcept {
-  for (const LineWord *const word : reads()) {
-    // acquire: as SoftwareCommit::are_unchanged()
-    const std::uint64_t now = word->load(std::memory_order_acquire);
-    if (now <= rv || (is_own(now) && undo_[entry_of(now)].before <= rv)) continue;
-    observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(word));
-    return false;
-  }
-  return true;
+  return line::are_unchanged(reads(), rv, number_,
+                             [&](std::uint32_t entry) { return undo_[entry].before; });
 }
 
 bool ProcessThread::extend() noexcept {
-  TMH_ASSERT(is_running_);
-  // acquire: as SoftwareThread::extend()
-  const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
-  if (!are_unchanged()) return false;
-  rv = now;
-  // release: as SoftwareThread::extend()
-  if (shown_ != nullptr) shown_->store(now, std::memory_order_release);
-  return true;
+  return SoftwareThread::extend([&](std::uint32_t entry) { return undo_[entry].before; });
 }
 
 bool ProcessThread::commit_stores() noexcept {

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "levels/line/software.h"
+#include "levels/line/validation.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
 #include "observe/steps.h"
@@ -329,17 +330,10 @@ inline bool SoftwareCommit::is_valid(const SoftwareThread &thread,
 }
 
 [[gnu::noinline]] bool SoftwareCommit::are_unchanged(const SoftwareThread &thread) const noexcept {
-  const std::uint64_t rv = thread.rv;
-  for (const LineWord *const word : thread.reads()) {
-    // acquire: keeps the look behind line-stamp, after which a committer that overwrites the line
-    // stamps
-    const std::uint64_t now = word->load(std::memory_order_acquire);
-    if (now <= rv) continue;
-    if (!is_locked(now) || context_of(now) != number_) return false;
-    // relaxed: stored by this thread
-    if (writes_.entry(entry_of(now)).before.load(std::memory_order_relaxed) > rv) return false;
-  }
-  return true;
+  return find_changed(thread.reads(), thread.rv, number_, [&](std::uint32_t entry) {
+           // relaxed: stored by this thread
+           return writes_.entry(entry).before.load(std::memory_order_relaxed);
+         }) == nullptr;
 }
 
 // Not in software.cpp: here the compiler makes one function of it and run().
