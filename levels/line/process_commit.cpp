@@ -2,6 +2,7 @@
 // back with a stamp, behind the bytes that they had locked.
 #include <bit>
 
+#include "levels/line/commit_steps.h"
 #include "levels/line/process_thread.h"
 #include "levels/line/software_inline.h"
 #include "levels/line/validation.h"
@@ -94,23 +95,46 @@ bool ProcessThread::extend() noexcept {
   return SoftwareThread::extend([&](std::uint32_t entry) { return undo_[entry].before; });
 }
 
+// Each store has locked its line, and is home.
+class ProcessThread::Steps {
+ public:
+  explicit Steps(ProcessThread &thread) noexcept : thread_(thread) {}
+
+  [[nodiscard]] inline Ending lock() const noexcept { return {}; }
+  inline void prepare() const noexcept {}
+  [[nodiscard]] std::atomic<std::uint64_t> &clock() const noexcept { return thread_.state_->clock; }
+  inline void note_stamp(std::uint64_t) const noexcept {}
+  // No other process and no rival is asked: the words alone say that it has committed.
+  [[nodiscard]] inline Ending pass_commit_point(std::uint64_t stamp) const noexcept {
+    if (is_next(stamp, thread_.rv) || thread_.are_unchanged()) [[likely]]
+      return {};
+    return AbortCause::kValidation;
+  }
+  inline void give_back() const noexcept {}  // abandon() must follow
+  inline void write_back(std::uint64_t) const noexcept {}
+  inline void unlock(std::uint64_t stamp) noexcept {
+    thread_.undo_.release(stamp);
+    thread_.rv = stamp;
+  }
+  inline void end() noexcept {
+    thread_.layer_ = 0;
+    thread_.newest = detail::kNoLine;
+  }
+
+ private:
+  ProcessThread &thread_;
+};
+
 bool ProcessThread::commit_stores() noexcept {
   if (is_doomed_) return false;
   const std::size_t count = undo_.size();
-  // After the locks. seq_cst: as SoftwareCommit::publish()
-  const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  // No committer has stamped since: nothing that was read can have changed.
-  if (stamp != rv + 1 && !are_unchanged()) [[unlikely]] {
-    doom(Ending{AbortCause::kValidation});
+  if (const Ending ending = commit_in_order(Steps(*this)); ending.is_abort()) [[unlikely]] {
+    doom(ending);
     return false;
   }
-  undo_.release(stamp);
-  layer_ = 0;
-  newest = detail::kNoLine;
-  rv = stamp;
   has_stored_ = true;
   context_->add(LineCount::kCommits, 1);
-  observe::probe::commit(observe::probe::kLines, stamp, count);
+  observe::probe::commit(observe::probe::kLines, rv, count);
   end();
   return true;
 }

@@ -11,6 +11,12 @@
 
 namespace tmh::line {
 
+// No other committer has stamped between the snapshot and this stamp: nothing that was read can
+// have changed.
+[[nodiscard]] constexpr bool is_next(std::uint64_t stamp, std::uint64_t rv) noexcept {
+  return stamp == rv + 1;
+}
+
 // The first of the words whose line has been written since the snapshot `rv`; null: none has.
 // context: of the thread. before(entry): the word before this thread locked it, by the entry of its
 // log that the lock names.
