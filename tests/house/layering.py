@@ -7,10 +7,10 @@ public headers only. (3) Rooms below hierarchy/ see of the public headers only t
 error.hpp, options.hpp, past.hpp, policies.hpp, lab.hpp, instance.hpp, latency.hpp; levels/line
 also what its user's code has inline of it, tmh/detail/line_access.hpp. (4) rtm_emulator/, an own
 product, is included by nobody else; observe/perf/, a library of its own, by tools and tests;
-programs/, which includes nothing of ours, by tools, benches, tests and two examples. (5) An include of our own
-is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people copy out,
-may name a file beside them instead. (6) include/tmh/trees/ includes itself and the sentence about
-C++20: a tree knows of no transactions. (7) Other rooms include a room of DOORS through its door
+programs/, which includes nothing of ours, by tools, benches, tests and two examples. (5) An include
+of our own is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people
+copy out, may name a file beside them instead. (6) include/tmh/trees/ includes itself and the
+sentence about C++20: a tree knows of no transactions. (7) Other rooms include a room of DOORS through its door
 alone; its own files and tests may pass that by.
 """
 
