@@ -15,7 +15,6 @@
 
 namespace tmh::detail {
 
-class PageRunners;
 class ThreadView;
 
 struct PageRunner {
@@ -32,8 +31,6 @@ struct PageRunner {
   std::uint64_t age = 0;
   std::uint64_t clock_at_abort = 0;
   bool holds_turn = false;
-  // Those of its domain.
-  const PageRunners *runners = nullptr;
 };
 
 }  // namespace tmh::detail
