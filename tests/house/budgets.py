@@ -15,7 +15,7 @@ DOCUMENT = re.compile(r".*\.md|docs/man/.*\.[1-8]")
 README, README_WORDS = "README.md", 1200
 PAGE_WORDS = 1500
 TOTAL_WORDS = 102000
-SLACK = 50
+SLACK = 100
 # Pages that are tables by nature, references and reports: their words today.
 EXCEPTIONS = {
     "ARCHITECTURE.md": 2830,
@@ -24,10 +24,10 @@ EXCEPTIONS = {
     "docs/glossary.md": 2665,
     "docs/man/tmh-durability.7": 1825,
     "docs/man/tmh-itm.7": 2485,
-    "docs/man/tmh-levels.7": 2160,
-    "docs/man/tmh.1": 5075,
+    "docs/man/tmh-levels.7": 2085,
+    "docs/man/tmh.1": 5050,
     "docs/measurements.md": 6040,
-    "docs/options.md": 2540,
+    "docs/options.md": 2465,
     "docs/sources.md": 1760,
     "examples/inverted_index/README.md": 2380,
     "hierarchy/exchange/PROTOCOL.md": 7390,
