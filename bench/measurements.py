@@ -41,6 +41,8 @@ def told(setup, before):
     sentence = ", ".join(parts)
     if setup.get("unit"):
         sentence += (": " if parts else "") + setup["unit"]
+    if not sentence.startswith(("us ", "ns ")):
+        sentence = sentence[:1].upper() + sentence[1:]
     return "\n".join(textwrap.wrap(sentence + ":", COLUMNS, break_on_hyphens=False,
                                    break_long_words=False))
 
