@@ -1,6 +1,7 @@
 // levels/line/read_line.h -- the long way of a load: word, data, the word again, until they fit.
 // Contexts:  of the thread that runs the attempt. NOT async-signal-safe.
-// Source:    detail::line_load_by(), which has the reasons for the orders.
+// Source:    include/tmh/detail/line_access.hpp, line_load_by(), which has the reasons for the
+//            orders.
 #pragma once
 
 #include <cstdint>
