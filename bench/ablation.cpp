@@ -35,8 +35,8 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
-#include "levels/page/lines.h"
-#include "levels/page/mechanisms.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
 #include "observe/planted.h"
 
 namespace tmh::bench {

@@ -1,23 +1,23 @@
 # Tests of the threads of libitm's method pages (label itm): the programs of tests/itm/threads have
 # the same verdicts by the C library's threads and by tasks. The engine is a stand-in: memory that
 # all tasks share, and no transactions.
-set(tmh_itm_pages "${PROJECT_SOURCE_DIR}/compat/libitm/pages")
+set(tmh_itm_tasks "${PROJECT_SOURCE_DIR}/compat/libitm/tasks")
+set(tmh_itm_calls "${PROJECT_SOURCE_DIR}/compat/libitm/calls")
 set(tmh_itm_tests "${PROJECT_SOURCE_DIR}/tests/itm")
-set(tmh_itm_task_sources)
-foreach(source c11_calls checked_calls input_output_calls mutex_calls process_calls program_streams
-    std_streams stream_calls sync_calls task_records tasks thread_calls thread_images thread_keys
-    undertaker wait_calls)
-  list(APPEND tmh_itm_task_sources "${tmh_itm_pages}/${source}.cpp")
+file(GLOB tmh_itm_task_sources CONFIGURE_DEPENDS "${tmh_itm_tasks}/*.cpp" "${tmh_itm_tasks}/*.S")
+foreach(source c11_calls checked_calls input_output_calls mutex_calls stream_calls sync_calls
+    wait_calls)
+  list(APPEND tmh_itm_task_sources "${tmh_itm_calls}/${source}.cpp")
 endforeach()
 add_library(tmh_itm_pages_flat SHARED ${tmh_itm_task_sources}
-  "${tmh_itm_pages}/task_start_x86_64.S" "${tmh_itm_tests}/pages_flat_engine.cpp")
+  "${tmh_itm_tests}/pages_flat_engine.cpp")
 target_include_directories(tmh_itm_pages_flat PRIVATE "${PROJECT_SOURCE_DIR}/include"
   "${PROJECT_SOURCE_DIR}")
 target_compile_features(tmh_itm_pages_flat PRIVATE cxx_std_20)
 target_compile_options(tmh_itm_pages_flat PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${TMH_CODE_FLAGS}>)
 target_link_libraries(tmh_itm_pages_flat PRIVATE tmh_warnings ${CMAKE_DL_LIBS})
 target_link_options(tmh_itm_pages_flat PRIVATE LINKER:-z,defs LINKER:-z,now)
-set_source_files_properties("${tmh_itm_pages}/task_start_x86_64.S" PROPERTIES COMPILE_OPTIONS
+set_source_files_properties("${tmh_itm_tasks}/task_start_x86_64.S" PROPERTIES COMPILE_OPTIONS
   "$<$<CXX_COMPILER_ID:Clang>:-Wno-unused-command-line-argument>")
 file(GLOB tmh_itm_threads CONFIGURE_DEPENDS "${tmh_itm_tests}/threads/*.cpp")
 add_executable(itm_thread_programs ${tmh_itm_threads})

@@ -9,17 +9,19 @@ endforeach()
 # Parts that need no program of -fgnu-tm.
 target_sources(itm_tests PRIVATE "${PROJECT_SOURCE_DIR}/compat/libitm/gate.cpp"
   "${PROJECT_SOURCE_DIR}/compat/libitm/private_ranges.cpp"
-  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/chunk_map.cpp"
-  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/heap.cpp"
-  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/log.cpp")
+  "${PROJECT_SOURCE_DIR}/levels/process/heap/chunk_map.cpp"
+  "${PROJECT_SOURCE_DIR}/levels/process/heap/allocator.cpp"
+  "${PROJECT_SOURCE_DIR}/levels/process/log.cpp")
 # A program with its own malloc(), which sanitizers have, too.
 if(TMH_HAVE_LIBITM)
   include(itm_pages_tests)
-  set(tmh_pages "${PROJECT_SOURCE_DIR}/compat/libitm/pages")
+  set(tmh_heap "${PROJECT_SOURCE_DIR}/levels/process/heap")
+  set(tmh_calls "${PROJECT_SOURCE_DIR}/compat/libitm/calls")
   add_executable(itm_heap_calls "${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp"
-    "${tmh_pages}/chunk_map.cpp" "${tmh_pages}/heap.cpp" "${tmh_pages}/heap_calls.cpp"
-    "${tmh_pages}/map_calls.cpp")
-  target_include_directories(itm_heap_calls PRIVATE "${PROJECT_SOURCE_DIR}")
+    "${tmh_heap}/chunk_map.cpp" "${tmh_heap}/allocator.cpp" "${tmh_calls}/heap_calls.cpp"
+    "${tmh_calls}/map_calls.cpp")
+  target_include_directories(itm_heap_calls PRIVATE "${PROJECT_SOURCE_DIR}/include"
+    "${PROJECT_SOURCE_DIR}")
   target_compile_features(itm_heap_calls PRIVATE cxx_std_20)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp" PROPERTIES
     COMPILE_OPTIONS "-fno-builtin;${tmh_quick_test_options}")
@@ -77,7 +79,7 @@ endforeach()
 foreach(method lines serial)
   tmh_add_verdicts(${method} "quick;itm" $<TARGET_FILE:tmh_itm> ${method})
 endforeach()
-# Jump tables must be filled before the program's data move (compat/libitm/pages/linkage.h).
+# Jump tables must be filled before the program's data move (levels/process/jump_tables.h).
 foreach(method pages pages-serializable)
   set(labels "quick;itm")
   if(method STREQUAL "pages-serializable")  # applications show it

@@ -39,8 +39,11 @@ set_source_files_properties("${tmh_libitm_folder}/barriers.cpp" PROPERTIES COMPI
   "$<$<CXX_COMPILER_ID:GNU>:-falign-jumps=64>")
 
 # The engine of method pages, with malloc() and threads of its own: loaded before the program.
-file(GLOB tmh_pages_sources CONFIGURE_DEPENDS "${tmh_libitm_folder}/pages/*.cpp"
-  "${tmh_libitm_folder}/pages/*.S")
+set(tmh_process_folder "${PROJECT_SOURCE_DIR}/levels/process")
+file(GLOB tmh_pages_sources CONFIGURE_DEPENDS "${tmh_process_folder}/*.cpp"
+  "${tmh_process_folder}/ground/*.cpp" "${tmh_process_folder}/heap/*.cpp"
+  "${tmh_libitm_folder}/tasks/*.cpp" "${tmh_libitm_folder}/tasks/*.S"
+  "${tmh_libitm_folder}/calls/*.cpp" "${tmh_libitm_folder}/pages/*.cpp")
 add_library(tmh_itm_pages SHARED ${tmh_pages_sources} "${tmh_libitm_folder}/own_new.cpp")
 target_include_directories(tmh_itm_pages PRIVATE "${PROJECT_SOURCE_DIR}/include"
   "${PROJECT_SOURCE_DIR}")

@@ -9,14 +9,13 @@
 
 namespace tmh::platform {
 
-inline void fence(std::memory_order order) noexcept {
 #ifdef __SANITIZE_THREAD__
+inline void fence(std::memory_order) noexcept {
   static constinit std::atomic<unsigned> every_fence{0};
   every_fence.fetch_add(0, std::memory_order_seq_cst);
-  static_cast<void>(order);
-#else
-  std::atomic_thread_fence(order);
-#endif
 }
+#else
+inline void fence(std::memory_order order) noexcept { std::atomic_thread_fence(order); }
+#endif
 
 }  // namespace tmh::platform

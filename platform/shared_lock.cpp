@@ -30,13 +30,6 @@ constexpr long kFirstSleepNs = 100'000, kLongestSleepNs = 2'000'000;
 constexpr long kDeathCheckNs = 20'000'000;
 }  // namespace
 
-bool SharedLock::try_lock(LockTag self) noexcept {
-  std::uint32_t expected = 0;
-  // acquire: pairs with the release in unlock(). Failure needs no order: nothing is read.
-  return word_.compare_exchange_strong(expected, static_cast<std::uint32_t>(self),
-                                       std::memory_order_acquire, std::memory_order_relaxed);
-}
-
 bool SharedLock::try_lock(LockTag self, Alive is_alive, void *context) noexcept {
   if (try_lock(self)) return true;
   std::uint32_t seen = word_.load(std::memory_order_relaxed);
@@ -46,11 +39,9 @@ bool SharedLock::try_lock(LockTag self, Alive is_alive, void *context) noexcept 
                                        std::memory_order_acquire, std::memory_order_relaxed);
 }
 
-Locked SharedLock::lock(LockTag self, Alive is_alive, void *context) noexcept {
+// Another one has taken it.
+Locked SharedLock::lock_taken(LockTag self, Alive is_alive, void *context) noexcept {
   const auto own = static_cast<std::uint32_t>(self);
-  // At once, without looking: a look would fetch the line to share it, and the exchange once more
-  // to own it.
-  if (try_lock(self)) return Locked::kClean;
   const std::uint64_t start = __rdtsc();
   for (std::uint64_t now = start, looked = start; now - start < kSpinTicks; now = __rdtsc()) {
     _mm_pause();

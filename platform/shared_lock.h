@@ -36,9 +36,18 @@ class SharedLock {
   using Alive = bool (*)(void *context, LockTag holder);
 
   // kInherited: the holder died inside; its work must be repaired.
-  [[nodiscard]] Locked lock(LockTag self, Alive is_alive, void *context) noexcept;
+  [[nodiscard]] Locked lock(LockTag self, Alive is_alive, void *context) noexcept {
+    // At once, without looking: a look would fetch the line to share it, and the exchange once more
+    // to own it.
+    return try_lock(self) ? Locked::kClean : lock_taken(self, is_alive, context);
+  }
   // True when it was free.
-  [[nodiscard]] bool try_lock(LockTag self) noexcept;
+  [[nodiscard]] bool try_lock(LockTag self) noexcept {
+    std::uint32_t expected = 0;
+    // acquire: pairs with the release in unlock(). Failure needs no order: nothing is read.
+    return word_.compare_exchange_strong(expected, static_cast<std::uint32_t>(self),
+                                         std::memory_order_acquire, std::memory_order_relaxed);
+  }
   // True also when its holder is dead.
   [[nodiscard]] bool try_lock(LockTag self, Alive is_alive, void *context) noexcept;
   void unlock() noexcept;
@@ -47,6 +56,8 @@ class SharedLock {
   void acquire_only() const noexcept { static_cast<void>(word_.load(std::memory_order_acquire)); }
 
  private:
+  [[nodiscard]] Locked lock_taken(LockTag self, Alive is_alive, void *context) noexcept;
+
   static constexpr std::uint32_t kSleepers = 0x8000'0000u;
   std::atomic<std::uint32_t> word_;
 };

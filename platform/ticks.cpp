@@ -36,9 +36,7 @@ constexpr std::uint64_t kSettledNs = 10'000'000;  // 50 ns of error in it are 5 
 constexpr std::uint64_t kFirstNs = 50'000;        // a tenth of a percent
 std::atomic<std::uint64_t> settled_rate{0};       // ns per tick, 32 bits behind the point
 
-std::uint64_t rate() noexcept {
-  if (const std::uint64_t known = settled_rate.load(std::memory_order_relaxed); known != 0)
-    return known;
+std::uint64_t measure_rate() noexcept {
   Moment at = now();
   while (at.ns - start.ns < kFirstNs) at = now();
   const std::uint64_t passed = std::max<std::uint64_t>(1, at.ticks - start.ticks);
@@ -48,6 +46,11 @@ std::uint64_t rate() noexcept {
   if (start.ns != 0 && at.ns - start.ns >= kSettledNs)
     settled_rate.store(found, std::memory_order_relaxed);
   return found;
+}
+
+std::uint64_t rate() noexcept {
+  const std::uint64_t known = settled_rate.load(std::memory_order_relaxed);
+  return known != 0 ? known : measure_rate();
 }
 
 }  // namespace

@@ -27,6 +27,11 @@
 
 namespace tmh::storage {
 
+// Of the folder lock.
+[[nodiscard]] inline std::string lock_path(const std::string &folder) {
+  return folder + "/tmh.lock";
+}
+
 inline constexpr std::uint64_t kControlMagic = 0x3130'4c54'4348'4d54ull;  // "TMHCTL01" in the file
 inline constexpr std::uint32_t kControlVersion = 2;
 

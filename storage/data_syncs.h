@@ -11,7 +11,7 @@
 //            nothing. So what a process was told that died of it only older descriptors can tell.
 // Invariant: a checkpoint relies on no sync through a descriptor that is younger than a sync whose
 //            result is unknown; unless all that home holds of the file has been written again since
-//            it was opened, which takes another home (hierarchy/domain/page_copies.cpp).
+//            it was opened, which takes another home (hierarchy/durability/page_copies.cpp).
 // Ordering:  seq_cst before the system calls; a result is stored (release) before its number goes.
 // Sharing:   bury(), begin(), end(): under the maker's lock. The rest: any participant.
 // Source:    Linux Documentation/core-api/errseq.rst; docs/design.md D2, D3.

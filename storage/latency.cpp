@@ -18,9 +18,8 @@ std::size_t Histogram::bucket_of(std::uint64_t ns) noexcept {
   const std::uint64_t units = ns / kUnitNs;
   if (units < kLinear) return static_cast<std::size_t>(units);
   const auto exponent = static_cast<unsigned>(std::bit_width(units)) - 1;  // at least kLinearBits
-  const std::uint64_t in_octave = (units >> (exponent - kPerOctaveBits)) - kPerOctave;
-  return std::min(kBuckets - 1, kLinear + (exponent - kLinearBits) * kPerOctave +
-                                    static_cast<std::size_t>(in_octave));
+  const std::size_t in_octave = (units >> (exponent - kPerOctaveBits)) - kPerOctave;
+  return std::min(kBuckets - 1, kLinear + (exponent - kLinearBits) * kPerOctave + in_octave);
 }
 
 std::uint64_t Histogram::last_ns(std::size_t bucket) noexcept {
@@ -111,13 +110,17 @@ const char *to_string(LatencyLevel level) noexcept {
 
 namespace storage {
 
+void HistogramV1::raise_max(std::uint64_t ns) noexcept {
+  std::uint64_t longest = max_ns.load(std::memory_order_relaxed);
+  while (longest < ns && !max_ns.compare_exchange_weak(longest, ns, std::memory_order_relaxed)) {
+  }
+}
+
 void HistogramV1::add(std::uint64_t ns, std::uint64_t count) noexcept {
   // relaxed, all: totals order nothing
   counts[Histogram::bucket_of(ns)].fetch_add(count, std::memory_order_relaxed);
   sum_ns.fetch_add(ns * count, std::memory_order_relaxed);
-  std::uint64_t longest = max_ns.load(std::memory_order_relaxed);
-  while (longest < ns && !max_ns.compare_exchange_weak(longest, ns, std::memory_order_relaxed)) {
-  }
+  raise_max(ns);
 }
 
 void HistogramV1::move_to(HistogramV1 &other) noexcept {

@@ -100,6 +100,9 @@ struct alignas(4096) HistogramV1 {
   // REQUIRES: no other thread adds here.
   void move_to(HistogramV1 &other) noexcept;
   [[nodiscard]] Histogram read() const noexcept;
+
+ private:
+  void raise_max(std::uint64_t ns) noexcept;
 };
 static_assert(sizeof(HistogramV1) == 4096 && offsetof(HistogramV1, counts) == 64 &&
               offsetof(HistogramV1, reserved2_zero) == 4032);

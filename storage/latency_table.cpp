@@ -196,18 +196,26 @@ std::vector<LatencySeries> LatencyTable::read(
   return all;
 }
 
+HistogramV1 &LatencySite::make_page(LatencyLevel level, AbortCause outcome,
+                                    std::atomic<HistogramV1 *> *cell) noexcept {
+  TMH_ASSERT(table_ != nullptr);
+  HistogramV1 &page = table_->page(number_, level, outcome);
+  cell->store(&page, std::memory_order_relaxed);
+  return page;
+}
+
+HistogramV1 &LatencySite::page_of(LatencyLevel level, AbortCause outcome) noexcept {
+  std::atomic<HistogramV1 *> &cell = pages_[static_cast<std::size_t>(level) * kAbortCauseCount +
+                                            static_cast<std::size_t>(outcome)];
+  // relaxed: the page was zero when it was made
+  HistogramV1 *const page = cell.load(std::memory_order_relaxed);
+  return page != nullptr ? *page : make_page(level, outcome, &cell);
+}
+
 void LatencySite::record(LatencyLevel level, AbortCause outcome, std::uint64_t ns,
                          std::uint64_t count) noexcept {
   if (table_ == nullptr || !table_->begin_record()) return;
-  auto &cell = pages_[static_cast<std::size_t>(level) * kAbortCauseCount +
-                      static_cast<std::size_t>(outcome)];
-  // Relaxed: the page was zero when it was made.
-  HistogramV1 *page = cell.load(std::memory_order_relaxed);
-  if (page == nullptr) [[unlikely]] {
-    page = &table_->page(number_, level, outcome);
-    cell.store(page, std::memory_order_relaxed);
-  }
-  page->add(ns, count);
+  page_of(level, outcome).add(ns, count);
   table_->end_record();
 }
 

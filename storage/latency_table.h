@@ -88,6 +88,10 @@ class LatencySite {
               std::uint64_t count) noexcept;
 
  private:
+  [[nodiscard]] HistogramV1 &page_of(LatencyLevel level, AbortCause outcome) noexcept;
+  [[nodiscard]] HistogramV1 &make_page(LatencyLevel level, AbortCause outcome,
+                                       std::atomic<HistogramV1 *> *cell) noexcept;
+
   LatencyTable *table_ = nullptr;  // null: nothing is recorded
   std::uint32_t number_ = 0;
   std::array<std::atomic<HistogramV1 *>, kLatencyLevelCount * kAbortCauseCount> pages_{};

@@ -5,7 +5,7 @@
 // Invariant: a slot is freed only under the domain lock, so a dead lock holder's slot keeps its
 //            meaning until it is inherited.
 // Ordering:  pin is the only word on which isolation depends: announced seq_cst, see
-//            levels/page/consistency_tree.h.
+//            levels/page/versions/consistency_tree.h.
 // Sharing:   line 0 is written at attach and detach; line 1 by its owner at each instance (others
 //            read it when collecting); line 2 by others when they fail an instance; counters by the
 //            owner only (relaxed), so they cost no shared line, and of a dead one by whoever holds
@@ -71,8 +71,8 @@ static_assert(static_cast<std::size_t>(Count::kEnd) <= kCountsMax);
 }
 
 // Level 2's versions that were committed from one slot and are not home yet, in commit order
-// (levels/page/version_lists.h). Under the domain lock, but for the number, which may be read at
-// any time.
+// (levels/page/versions/version_lists.h). Under the domain lock, but for the number, which may be
+// read at any time.
 struct VersionList {
   std::uint32_t oldest;
   std::uint32_t newest;

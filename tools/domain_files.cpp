@@ -13,7 +13,7 @@
 #include <cstring>
 #include <memory>
 
-#include "levels/page/layout.h"
+#include "levels/page/shared/shared.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"

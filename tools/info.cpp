@@ -7,7 +7,7 @@
 
 #include <tmh/options.hpp>
 
-#include "hierarchy/exchange/hardware_pages.h"
+#include "hierarchy/exchange/exchange.h"
 #include "levels/line/layout.h"
 #include "platform/failure.h"
 #include "platform/files.h"

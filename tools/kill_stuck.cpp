@@ -28,9 +28,8 @@
 #include <tmh/domain.hpp>
 
 #include "hierarchy/api/handles.h"
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/line_domain.h"
-#include "hierarchy/exchange/ask_to_abort.h"
+#include "hierarchy/domain/domain.h"
+#include "hierarchy/exchange/exchange.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "hierarchy/domain/choices.h"
+#include "hierarchy/domain/domain.h"
 #include "tools/commands.h"
 #include "tools/print.h"
 

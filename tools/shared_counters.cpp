@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-#include "levels/page/layout.h"
+#include "levels/page/shared/shared.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "storage/log/log_state.h"

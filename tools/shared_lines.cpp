@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstring>
 
-#include "hierarchy/exchange/directory.h"
+#include "hierarchy/exchange/exchange.h"
 #include "levels/line/layout.h"
-#include "levels/page/layout.h"
+#include "levels/page/shared/shared.h"
 #include "platform/process.h"
 #include "tools/failure.h"
 #include "tools/shared_file.h"

@@ -20,7 +20,7 @@
 
 #include <fmt/format.h>
 
-#include "levels/page/layout.h"
+#include "levels/page/shared/shared.h"
 #include "platform/files.h"
 #include "platform/process.h"
 #include "storage/log/log_state.h"

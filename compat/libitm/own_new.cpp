@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "compat/libitm/pages/calls.h"
+#include "compat/libitm/pages/pages.h"
 
 extern "C" {
 void *__libc_malloc(std::size_t bytes);

@@ -10,7 +10,7 @@
 #include <new>
 
 #include "compat/libitm/gate.h"
-#include "compat/libitm/pages/calls.h"
+#include "compat/libitm/pages/pages.h"
 #include "levels/line/line_memory.h"
 #include "levels/line/releaser.h"
 

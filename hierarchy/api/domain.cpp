@@ -7,17 +7,10 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/api/handles.h"
-#include "hierarchy/domain/choices.h"
-#include "hierarchy/domain/domain_counts.h"
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/leave_hardware.h"
-#include "hierarchy/domain/opening.h"
-#include "hierarchy/domain/slow_reader_watch.h"
-#include "hierarchy/transaction/actions.h"
-#include "hierarchy/transaction/heap_preparation.h"
-#include "hierarchy/transaction/instances.h"
-#include "hierarchy/transaction/leave_level.h"
-#include "hierarchy/transaction/raise.h"
+#include "hierarchy/domain/domain.h"
+#include "hierarchy/threads/threads.h"
+#include "hierarchy/transaction/transaction.h"
+#include "hierarchy/watch/watch.h"
 #include "platform/failure.h"
 #include "platform/process_object.h"
 #include "platform/thread_object.h"
@@ -76,7 +69,7 @@ storage::HeapContext heap_of(const SegmentImpl &segment, Need need) {
   const auto domain = owner_of(segment, need);
   if (!runs_in_hardware(domain->lines())) need_pages(need);
   storage::HeapContext context;
-  check(domain->segments().heap_context(segment, &context));
+  check(heap_context(*domain, segment, &context));
   return context;
 }
 
@@ -427,7 +420,7 @@ std::error_code Domain::unmap(const std::string &file, std::error_code &ec) cons
   return detail::guarded(ec, [&] { check(required(impl_).segments().unmap(file)); });
 }
 void Domain::close() {
-  check(required(impl_).close());
+  check(detail::Opening::close(required(impl_)));
   impl_.reset();
 }
 std::error_code Domain::close(std::error_code &ec) noexcept {
@@ -487,7 +480,7 @@ Status ended(Errc error, Status status, const detail::SlowReaderWatch &watch) {
 
 Status Domain::end() const {
   detail::need_process_view();
-  const detail::SlowReaderWatch watch(required(impl_));
+  const detail::SlowReaderWatch watch(required(impl_).slow_readers());
   Status status{};
   const Errc error = detail::Instances(*impl_).end(false, &status);
   return ended(error, status, watch);
@@ -498,7 +491,7 @@ Status Domain::end(Durability durability) const {
     detail::raise(Errc::kBadDurability);
   }
   detail::need_process_view();
-  const detail::SlowReaderWatch watch(required(impl_));
+  const detail::SlowReaderWatch watch(required(impl_).slow_readers());
   Status status{};
   const Errc error = detail::Instances(*impl_).end(false, &status, durability);
   return ended(error, status, watch);
@@ -574,15 +567,17 @@ TrackingReport Domain::tracking() const {
 }
 Counters Domain::counters() const {
   const auto open = detail::keep_open(impl_);
-  return detail::counters_of(*impl_);
+  Counters counters = detail::counters_of(impl_->memory());
+  if (impl_->lines() != nullptr) impl_->lines()->count_in(&counters);
+  return counters;
 }
 std::vector<ParticipantInfo> Domain::participants() const {
   const auto open = detail::keep_open(impl_);
-  return detail::participants_of(*impl_);
+  return detail::participants_of(impl_->memory());
 }
 std::vector<LatencySeries> Domain::latencies() const {
   const auto open = detail::keep_open(impl_);
-  return detail::latencies_of(*impl_);
+  return detail::latencies_of(impl_->memory(), impl_->latency_table());
 }
 const std::string &Domain::folder() const noexcept {
   static const std::string none;
@@ -592,7 +587,7 @@ const std::string &Domain::last_error() const noexcept { return platform::failur
 void Domain::backoff() const { detail::Instances(required(impl_)).backoff(); }
 std::uint64_t Domain::collect() const {
   check(required(impl_).usable());
-  const detail::SlowReaderWatch watch(*impl_);
+  const detail::SlowReaderWatch watch(impl_->slow_readers());
   const std::uint64_t left = detail::Instances(*impl_).collect();
   watch.look();
   return left;

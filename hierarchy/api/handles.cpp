@@ -1,9 +1,8 @@
 // hierarchy/api/handles.cpp -- queries that call what stores.
 #include "hierarchy/api/handles.h"
 
-#include "hierarchy/domain/current.h"
-#include "hierarchy/domain/page_runner.h"
-#include "hierarchy/transaction/raise.h"
+#include "hierarchy/threads/threads.h"
+#include "hierarchy/transaction/transaction.h"
 #include "platform/failure.h"
 
 namespace tmh::detail {

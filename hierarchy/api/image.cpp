@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "hierarchy/transaction/raise.h"
-#include "levels/page/shared_files.h"
+#include "hierarchy/transaction/transaction.h"
+#include "levels/page/shared/shared.h"
 #include "platform/files.h"
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_roots.h"

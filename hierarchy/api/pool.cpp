@@ -11,9 +11,8 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/api/handles.h"
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/transaction/leave_level.h"
-#include "hierarchy/transaction/raise.h"
+#include "hierarchy/domain/domain.h"
+#include "hierarchy/transaction/transaction.h"
 #include "levels/line/software.h"
 #include "platform/failure.h"
 #include "platform/process.h"

@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "hierarchy/api/handles.h"
-#include "hierarchy/domain/choices.h"
-#include "hierarchy/transaction/raise.h"
-#include "hierarchy/transaction/site_impl.h"
+#include "hierarchy/domain/domain.h"
+#include "hierarchy/transaction/transaction.h"
 #include "platform/failure.h"
 
 namespace tmh {

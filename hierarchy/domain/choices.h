@@ -12,7 +12,7 @@
 #include <tmh/options.hpp>
 
 #include "hierarchy/domain/history_rule.h"
-#include "hierarchy/domain/slow_reader_rule.h"
+#include "hierarchy/watch/watch.h"
 #include "platform/failure.h"
 
 namespace tmh::hierarchy {

@@ -1,13 +1,8 @@
-// hierarchy/domain/line_domain.cpp -- opening and closing level 1, its segments, and the salvage of
-// what the dead have left.
+// hierarchy/domain/line_domain.cpp -- opening and closing level 1, and its segments.
 #include "hierarchy/domain/line_domain.h"
-
-#include <unistd.h>
 
 #include <cstring>
 
-#include "levels/line/recovery.h"
-#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/try.h"
 
@@ -23,43 +18,6 @@ LineDomain::LineDomain(page::SharedFiles &memory, std::uint32_t slot, CrossPolic
   hardware_ = std::make_unique<hierarchy::HardwareLines>(memory, directory_.hardware());
   given_ = std::make_unique<GivenPages>(memory, directory_, *hardware_);
   requests_.use_hardware(hardware_.get());
-}
-
-void LineDomain::remove_files(const platform::FolderLock::Held &lock,
-                              const std::string &folder) noexcept {
-  TMH_ASSERT(lock.is_valid());
-  line::LineMemory::remove_files(folder);
-  observe::step(observe::Step::kLinesRemoved);
-  hierarchy::Directory::remove_files(folder);
-}
-
-Errc LineDomain::salvage(const platform::FolderLock::Held &lock,
-                         page::SharedFiles &memory) noexcept {
-  TMH_ASSERT(lock.is_valid());
-  if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) {
-    // Whoever removed that one may have died before the others. A directory without line words
-    // would give pages to level 2 that level 1 uses as well.
-    remove_files(lock, memory.folder());
-    return Errc::kOk;
-  }
-  line::LineMemory lines;
-  bool found = false;
-  TMH_TRY(lines.open(memory.folder(), &found));
-  // Of files that were here before these. The file says so itself: whoever found that out may have
-  // died.
-  if (!memory.is_of_found_life(lines.state().domain_id, lines.state().life)) found = false;
-  for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
-    const storage::SegmentRecordV1 &record = memory.control().segments[i];
-    if (!storage::is_used(record)) continue;
-    const Errc error = lines.add_segment(
-        {i, nullptr, record.size_bytes, record.max_bytes, &memory.segment(i).home});
-    if (error != Errc::kOk) return error;
-  }
-  // what names no segment of the domain is damaged: without an owner
-  if (found) (void)line::recover_all_contexts(lines);
-  lines.close(false);
-  remove_files(lock, memory.folder());
-  return Errc::kOk;
 }
 
 Errc LineDomain::open(const platform::FolderLock::Held &lock, const std::string &folder) noexcept {

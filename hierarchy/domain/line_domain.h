@@ -12,12 +12,9 @@
 #include <memory>
 #include <string>
 
-#include "hierarchy/domain/line_log.h"
-#include "hierarchy/domain/line_threads.h"
-#include "hierarchy/exchange/directory.h"
-#include "hierarchy/exchange/given_pages.h"
-#include "hierarchy/exchange/hardware_lines.h"
-#include "hierarchy/exchange/page_requests.h"
+#include "hierarchy/durability/durability.h"
+#include "hierarchy/exchange/exchange.h"
+#include "hierarchy/threads/threads.h"
 
 namespace tmh::detail {
 
@@ -28,14 +25,7 @@ class LineDomain {
   LineDomain(const LineDomain &) = delete;
   LineDomain &operator=(const LineDomain &) = delete;
 
-  // Level 1's files, and the directory. REQUIRES: no participant is attached. Death in between:
-  // salvage(), which the next open calls.
-  static void remove_files(const platform::FolderLock::Held &lock,
-                           const std::string &folder) noexcept;
-  // Finishes what threads of level 1 left when the last process of the domain died, and removes
-  // level 1's files. REQUIRES: no participant is attached, all segments are open in `memory`.
-  [[nodiscard]] static Errc salvage(const platform::FolderLock::Held &lock,
-                                    page::SharedFiles &memory) noexcept;
+  // REQUIRES that salvage_lines() has been here, where this participant is the first.
   [[nodiscard]] Errc open(const platform::FolderLock::Held &lock,
                           const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept;

@@ -9,11 +9,11 @@
 
 #include <tmh/error.hpp>
 
-#include "hierarchy/domain/line_domain.h"
+#include "hierarchy/domain/domain_parts.h"
+#include "hierarchy/threads/threads.h"
 
 namespace tmh::detail {
 
-class DomainImpl;
 enum class BodyKind : std::uint8_t;  // tmh/site.hpp
 
 // What runs instances at level 1.
@@ -21,7 +21,9 @@ enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
 
 class LineMode {
  public:
-  explicit LineMode(DomainImpl &domain) noexcept : domain_(domain) {}
+  // Of the domain; both outlive it.
+  LineMode(const DomainParts &parts, DomainThreads &threads) noexcept
+      : parts_(parts), threads_(threads) {}
   LineMode(const LineMode &) = delete;
   LineMode &operator=(const LineMode &) = delete;
 
@@ -37,7 +39,8 @@ class LineMode {
  private:
   void tell() noexcept;
 
-  DomainImpl &domain_;
+  const DomainParts &parts_;
+  DomainThreads &threads_;
 };
 
 }  // namespace tmh::detail

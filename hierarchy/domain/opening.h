@@ -20,7 +20,7 @@ class Opening {
  public:
   [[nodiscard]] static Errc open(const std::string &folder, const DomainOptions &options,
                                  std::shared_ptr<DomainImpl> *out);
-  // As DomainImpl::close().
+  // See tmh::Domain::close(). It stays open where its folder cannot be locked.
   [[nodiscard]] static Errc close(DomainImpl &domain) noexcept;
   // Without opening: see tmh::recover().
   [[nodiscard]] static Errc recover(const std::string &folder, const RecoverOptions &options,
@@ -28,6 +28,9 @@ class Opening {
 
  private:
   explicit Opening(DomainImpl &domain) noexcept : domain_(domain) {}
+
+  // The last handle goes: closes the domain.
+  static void destroy(DomainImpl *domain) noexcept;
 
   [[nodiscard]] static Errc share(DomainImpl &domain, const DomainOptions &options);
   // After recovery.
@@ -46,6 +49,7 @@ class Opening {
   [[nodiscard]] Errc open_latency(const platform::FolderLock::Held &lock);
   [[nodiscard]] Errc open_lines(const platform::FolderLock::Held &lock);
   [[nodiscard]] Errc start_durable();
+  void tell_views() noexcept;
   void hold_history() noexcept;
   void remove_made(const platform::FolderLock::Held &lock, bool was_closed);
 

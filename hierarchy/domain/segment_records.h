@@ -10,7 +10,7 @@
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/shared_files.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::detail {
 

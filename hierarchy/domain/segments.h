@@ -16,8 +16,10 @@
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/engine.h"
-#include "storage/heap/heap.h"
+#include "hierarchy/domain/domain_parts.h"
+#include "hierarchy/domain/line_mode.h"
+#include "hierarchy/threads/threads.h"
+#include "levels/page/page.h"
 
 namespace tmh::detail {
 
@@ -39,21 +41,17 @@ class SegmentImpl {
   std::string name;
 };
 
-// A segment as threads' views need to know it.
-struct MappedSegment {
-  std::uint32_t number = 0;
-  std::byte *base = nullptr;
-  std::uint64_t max_bytes = 0;
-};
-
 class Segments {
  public:
-  explicit Segments(DomainImpl &domain) noexcept : domain_(domain) {}
+  // Of the domain; all outlive it.
+  Segments(const DomainParts &parts, DomainThreads &threads, LineMode &line_mode) noexcept
+      : parts_(parts), threads_(threads), line_mode_(line_mode) {}
   Segments(const Segments &) = delete;
   Segments &operator=(const Segments &) = delete;
 
-  // The view alone: a heap is not prepared (heap_preparation.h).
+  // The view alone: a heap is not prepared (heap_preparation.h). domain: the owner of this.
   [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options,
+                         const std::weak_ptr<DomainImpl> &domain,
                          std::shared_ptr<SegmentImpl> *out);
   // A map() in a running instance was refused behind this one: the next map() takes the view over.
   void keep_unprepared(SegmentImpl &segment) noexcept;
@@ -64,13 +62,7 @@ class Segments {
   // REQUIRES that the domain stays open: an instance, keep_open(), or the process's runner.
   [[nodiscard]] std::uint64_t size_of(std::uint32_t segment) const noexcept;
   [[nodiscard]] std::shared_ptr<SegmentImpl> at(const void *address) noexcept;
-  [[nodiscard]] Errc heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept;
-  // Changes with what is mapped.
-  [[nodiscard]] std::uint64_t epoch() const noexcept {
-    return epoch_.load(std::memory_order_acquire);
-  }
-  [[nodiscard]] std::vector<MappedSegment> mapped() const;
-  [[nodiscard]] bool are_mapped(const page::Engine::SegmentSet &wanted) const noexcept;
+  [[nodiscard]] const MappedSegments &mapped() const noexcept { return places_; }
   // By this process, at some time.
   [[nodiscard]] bool was_mapped(std::uint32_t segment) const noexcept {
     return ever_mapped_.test(segment);
@@ -81,17 +73,21 @@ class Segments {
 
  private:
   [[nodiscard]] Errc map_view(const platform::FolderLock::Held &lock, const std::string &name,
-                              const SegmentOptions &options, std::shared_ptr<SegmentImpl> &segment);
+                              const SegmentOptions &options,
+                              const std::weak_ptr<DomainImpl> &domain,
+                              std::shared_ptr<SegmentImpl> &segment);
   [[nodiscard]] Errc add_lines(SegmentImpl &segment) noexcept;
   [[nodiscard]] Errc unmap(const std::string &name,
                            const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;
 
-  DomainImpl &domain_;
+  const DomainParts &parts_;
+  DomainThreads &threads_;
+  LineMode &line_mode_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<SegmentImpl>> mapped_;
-  page::Engine::SegmentSet ever_mapped_;
-  // Release after a change of mapped_.
-  std::atomic<std::uint64_t> epoch_{0};
+  // Of mapped_, for threads.
+  MappedSegments places_;
+  page::SegmentSet ever_mapped_;
 };
 
 }  // namespace tmh::detail

@@ -19,7 +19,7 @@ Asked fail_running(const page::DomainLock::Held &held, page::SharedState &memory
 
 Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incarnation,
                    std::uint64_t instance) noexcept {
-  page::SharedState &memory = engine.memory();
+  page::SharedState &memory = engine.ours().memory;
   storage::Participant &other = memory.participant(slot);
   const page::DomainLock::Held held = engine.lock_domain();
   // A slot changes hands under the domain lock only.

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "levels/line/line_memory.h"
-#include "levels/page/engine.h"
+#include "levels/page/page.h"
 
 namespace tmh::hierarchy {
 

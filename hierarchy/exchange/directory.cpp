@@ -8,7 +8,7 @@
 
 #include "hierarchy/exchange/ask_to_abort.h"
 #include "levels/line/recovery.h"
-#include "levels/page/lines.h"
+#include "levels/page/shared/shared.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
 #include "observe/steps.h"
@@ -290,7 +290,7 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
 }
 
 // On the disk, too. Durable domains: the log's ring keeps the entries of what is not written yet
-// (DurableLog::room()).
+// (LogRoom::reserve_planned()).
 bool Directory::make_room_for_announcement(const page::DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   if (memory_.commits().make_room(held, 1) != Errc::kOk) return false;
@@ -475,7 +475,7 @@ void Directory::recover(const page::DomainLock::Held &held, std::uint32_t slot,
                         std::uint64_t incarnation) noexcept {
   TMH_ASSERT(held.is_valid());
   if (storage::LogState *log = memory_.log_state(); log != nullptr)
-    // release: as DurableLog::give_back()
+    // release: as LogRoom::give_back_for_lower()
     log->pending_bytes.fetch_sub(line::take_reserved(lines_, slot, incarnation),
                                  std::memory_order_release);
   if (!line::recover_contexts(lines_, slot, incarnation))

@@ -28,8 +28,8 @@
 
 #include "hierarchy/exchange/hardware_pages.h"
 #include "levels/line/line_memory.h"
-#include "levels/page/engine.h"
-#include "levels/page/recaller.h"
+#include "levels/page/page.h"
+#include "levels/page/shared/shared.h"
 #include "platform/files.h"
 
 namespace tmh::hierarchy {

@@ -11,8 +11,8 @@
 
 #include "hierarchy/exchange/directory.h"
 #include "hierarchy/exchange/hardware_lines.h"
-#include "levels/page/engine.h"
-#include "levels/page/shared_state.h"
+#include "levels/page/page.h"
+#include "levels/page/shared/shared.h"
 
 namespace tmh::detail {
 

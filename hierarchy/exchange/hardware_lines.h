@@ -30,9 +30,9 @@
 
 #include "hierarchy/exchange/hardware_pages.h"
 #include "levels/line/rtm.h"
-#include "levels/page/engine.h"
-#include "levels/page/local_pages.h"
-#include "levels/page/shared_state.h"
+#include "levels/page/page.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/views/views.h"
 #include "observe/planted.h"
 #include "platform/page_tables.h"
 

@@ -24,7 +24,7 @@
 #include <tmh/instance.hpp>
 
 #include "levels/line/line_memory.h"
-#include "levels/page/domain_lock.h"
+#include "levels/page/shared/shared.h"
 #include "observe/counting.h"
 #include "platform/files.h"
 #include "storage/page_id.h"

@@ -34,7 +34,7 @@ constexpr int kFlushesMax = 4;
 hierarchy::Release PageRequests::try_release(PageId page, bool fail_users, bool look_for_dead,
                                              Directory::User *used_by) noexcept {
   const page::DomainLock::Held held = engine_->lock_domain();
-  if (look_for_dead) engine_->reaper().reap_dead(held);
+  if (look_for_dead) engine_->ours().reaper.reap_dead(held);
   const Release result = directory_.release(held, page);
   if (result == Release::kRunning || result == Release::kQueried) {
     if (fail_users) directory_.fail_users(held, page);
@@ -100,7 +100,7 @@ ReleaseAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
     // Versions stay until they are durable, and no writer may be about to write the log.
     if (answer == Release::kVersions && flushes < flushes_max) {
       ++flushes;
-      (void)log_->flush(memory_.state().clock.load(std::memory_order_acquire));
+      (void)log_->group().flush(memory_.state().clock.load(std::memory_order_acquire));
       continue;
     }
     if (cross_ == CrossPolicy::kAbortLower) {
@@ -162,7 +162,7 @@ PageRequests::UpperLeft PageRequests::await_upper() noexcept {
     }
     if (!hardware_->any_pin()) return UpperLeft::kNobody;
   }
-  engine_->reaper().reap_dead(engine_->lock_domain());
+  engine_->ours().reaper.reap_dead(engine_->lock_domain());
   return upper_left();
 }
 

@@ -11,9 +11,8 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/leave_hardware.h"
-#include "hierarchy/transaction/leave_level.h"
+#include "hierarchy/domain/domain.h"
+#include "hierarchy/threads/threads.h"
 #include "hierarchy/transaction/raise.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"
@@ -64,7 +63,7 @@ void run_kept_actions(bool committed) {
   // An action may run another instance.
   const Actions due = take_actions();
   const LastInstance last = current().last;
-  const page::Engine::ReadSet reads = current().last_reads;
+  const page::ReadSet reads = current().last_reads;
   std::optional<std::string> failure = failure_to_keep();
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
   if (failure) (void)platform::fail(Errc::kOk, *std::move(failure));

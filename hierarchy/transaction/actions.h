@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "hierarchy/domain/current.h"
+#include "hierarchy/threads/threads.h"
 
 namespace tmh::detail {
 

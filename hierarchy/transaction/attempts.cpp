@@ -7,7 +7,7 @@
 #include <new>
 #include <type_traits>
 
-#include "hierarchy/domain/leave_hardware.h"
+#include "hierarchy/threads/threads.h"
 #include "hierarchy/transaction/hardware_attempts.h"
 #include "hierarchy/transaction/instances.h"
 #include "hierarchy/transaction/leave_level.h"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "hierarchy/domain/heap_file.h"
+#include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/instances.h"
 #include "platform/failure.h"
 #include "platform/try.h"
@@ -59,7 +59,7 @@ Errc prepare_heap(DomainImpl &domain, SegmentImpl &segment) noexcept {
 Errc map_prepared(DomainImpl &domain, const std::string &file, const SegmentOptions &options,
                   std::shared_ptr<SegmentImpl> *out) {
   std::shared_ptr<SegmentImpl> segment;
-  TMH_TRY(domain.segments().map(file, options, &segment));
+  TMH_TRY(domain.segments().map(file, options, domain.weak_from_this(), &segment));
   if (options.layout == Layout::kHeap) {
     if (const Errc error = prepare_heap(domain, *segment); error != Errc::kOk) {
       const std::string detail = platform::failure_detail();

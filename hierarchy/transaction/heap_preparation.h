@@ -7,7 +7,7 @@
 
 #include <tmh/domain.hpp>
 
-#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/domain.h"
 
 namespace tmh::detail {
 

@@ -8,10 +8,8 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/domain/conflict_choice.h"
-#include "hierarchy/domain/kept_moments.h"
+#include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/back_off.h"
-#include "hierarchy/transaction/leave_level.h"
 #include "hierarchy/transaction/open_instance.h"
 #include "hierarchy/transaction/policies.h"
 #include "hierarchy/transaction/raise.h"
@@ -123,13 +121,14 @@ Errc Instances::begin_nested(bool is_query, const BeginOptions &options) noexcep
   TMH_TRY(reserve_depth(runner.nest));
   runner.nest.push_back(is_query);
   if (!is_query && options.isolation == Isolation::kSerializable)
-    runner.engine->make_serializable();
+    runner.transaction().make_serializable();
   return Errc::kOk;
 }
 
 // REQUIRES the runner's mutex.
 Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &options) noexcept {
   page::Engine &engine = *runner.engine;
+  page::Transaction &transaction = engine.transaction();
   // relaxed: the pin's store comes later (seq_cst), and a reader that reads it too early waits for
   //          another reason.
   domain_.memory()
@@ -140,30 +139,31 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &
     TMH_TRY(begin_exact_reads(engine));
   const PageRunners::PolicyWord policy = runners_.policy_word();
   if (runner.attempts == 0 || !policy.keep_age)
-    runner.age = domain_.settings().detection == Detection::kEager ? engine.begin_age() : 0;
+    runner.age = domain_.settings().detection == Detection::kEager ? engine.ours().next_age() : 0;
   if (!is_query && hierarchy::take_turn(policy.keep_age, runner.attempts)) {
-    engine.turn().take();
+    engine.ours().turn.take();
     runner.holds_turn = true;
   }
-  engine.give_way(!is_query &&
-                  hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
+  transaction.give_way(!is_query &&
+                       hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
   const Isolation isolation =
       options.isolation != Isolation{} ? options.isolation : policy.isolation;
-  if (isolation == Isolation::kSnapshot) engine.use_page_cache(runners_.page_cache());
+  if (isolation == Isolation::kSnapshot) transaction.use_page_cache(runners_.page_cache());
   if (engine.recorder() != nullptr) [[unlikely]]
     engine.recorder()->use_site(options.site != nullptr ? current().last_site : nullptr);
   const Errc begun = options.moment != nullptr
-                         ? engine.begin_past(*options.moment, policy.conflict)
-                         : engine.begin(is_query, runner.age, policy.conflict, isolation);
+                         ? transaction.begin_past(*options.moment, policy.conflict)
+                         : transaction.begin(is_query, runner.age, policy.conflict, isolation);
   if (begun == Errc::kNotHeld) return fail_not_held(*options.moment, engine);
   if (begun != Errc::kOk) {
     leave_turn(runner);
     return begun;
   }
   if (domain_.durable() == nullptr || domain_.durable()->early_release()) return Errc::kOk;
-  const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());
+  const Errc error =
+      runner.log->group().wait(transaction.snapshot().at(), transaction.snapshot().line());
   if (error != Errc::kOk) {
-    engine.abort(AbortCause::kUser);
+    transaction.abort(AbortCause::kUser);
     leave_turn(runner);
   }
   return error;
@@ -178,19 +178,19 @@ void Instances::count_attempt(PageRunner &runner) const noexcept {
 // At every end, committed or not: a thread that gives up after an abort must not keep others
 // waiting.
 void Instances::leave_turn(PageRunner &runner) noexcept {
-  if (runner.holds_turn) runner.engine->turn().leave();
+  if (runner.holds_turn) runner.engine->ours().turn.leave();
   runner.holds_turn = false;
 }
 
 void Instances::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
   current().last = {&domain_,
-                    runner.engine->snapshot(),
+                    runner.transaction().snapshot().at(),
                     runner.attempts,
                     runner.clock_at_abort,
                     current().pages.by_retry,
                     current().retry_deadline_ns,
-                    runner.engine->has_read_behind()};
+                    runner.transaction().has_read_behind()};
   runner.nest.clear();
   advice_idle = false;
   current().pages = {};
@@ -206,12 +206,12 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
                 is_query ? "end_query() ends an update" : "end() ends a query");
   if (runner.nest.size() > 1) {
     runner.nest.pop_back();
-    *status = runner.engine->validate();
+    *status = runner.transaction().validate();
     return Errc::kOk;
   }
   const PageRun instance = current().pages;
-  const page::Engine::Outcome outcome =
-      runner.engine->end(domain_.must_wait(Status::kCommitted, durability));
+  const page::Outcome outcome =
+      runner.transaction().end(domain_.must_wait(Status::kCommitted, durability));
   *status = outcome.status;
   if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause))
     count_attempt(runner);
@@ -241,7 +241,7 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
   finish(runner);
   // Without the runner's mutex: other threads of this process may run on its views meanwhile, and
   // join the group.
-  error = log.wait(outcome.durable_at, outcome.durable_line);
+  error = log.group().wait(outcome.durable_at, outcome.durable_line);
   record(instance, is_query, AbortCause::kNone);
   return error;
 }
@@ -253,7 +253,7 @@ Errc Instances::become_irrevocable(bool *is_pending) noexcept {
   if (runner.nest.front())
     return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
   runner.holds_turn = true;
-  return runner.engine->become_irrevocable(is_pending);
+  return runner.transaction().become_irrevocable(is_pending);
 }
 
 void become_irrevocable_here() {
@@ -267,14 +267,14 @@ void promote_here(const void *address, std::size_t bytes) {
 }
 
 void note_page_reads_here() {
-  const page::Engine::ReadSet reads = current().pages.runner->engine->read_set();
+  const page::ReadSet reads = current().pages.runner->transaction().read_set();
   if (reads.is_exact && reads.segments.none()) raise_nothing_read();
   current().last_reads = reads;
   current().pages.by_retry = true;
 }
 
 bool irrevocable_here() noexcept {
-  return current().at_level_2() && current().pages.runner->engine->irrevocable();
+  return current().at_level_2() && current().pages.runner->transaction().is_irrevocable();
 }
 
 Errc Instances::abort(AbortCause cause) noexcept {
@@ -282,8 +282,8 @@ Errc Instances::abort(AbortCause cause) noexcept {
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   const bool is_query = runner.nest.front();
-  const AbortCause why_failed = runner.engine->why_failed();
-  runner.engine->abort(cause);
+  const AbortCause why_failed = runner.transaction().why_failed();
+  runner.transaction().abort(cause);
   record(current().pages, is_query, cause);
   // A body that throws in each attempt fails as often as one that ends.
   if (counts_as_attempt(why_failed))
@@ -298,7 +298,7 @@ Errc Instances::abort(AbortCause cause) noexcept {
 Errc Instances::validate(Status *status) noexcept {
   TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  *status = current().pages.runner->engine->validate();
+  *status = current().pages.runner->transaction().validate();
   return Errc::kOk;
 }
 
@@ -314,7 +314,7 @@ Errc Instances::advise(const void *address, Access access, std::size_t bytes) no
   const PageRunner &runner = *current().pages.runner;
   auto at = reinterpret_cast<std::uintptr_t>(address);
   if (runner.view != nullptr) at = runner.view->own_address(at);
-  if (runner.engine->advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
+  if (runner.transaction().advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
   return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
 }
 
@@ -323,7 +323,7 @@ Errc Instances::promote(const void *address, std::size_t bytes) noexcept {
   const PageRunner &runner = *current().pages.runner;
   auto at = reinterpret_cast<std::uintptr_t>(address);
   if (runner.view != nullptr) at = runner.view->own_address(at);
-  const Errc error = runner.engine->promote(at, bytes);
+  const Errc error = runner.transaction().promote(at, bytes);
   if (error == Errc::kNotMapped)
     return fail(error, "promote(): the bytes do not lie in a segment of this domain");
   return error == Errc::kOutOfMemory ? platform::fail_for_memory("what is promoted") : error;
@@ -342,16 +342,16 @@ void Instances::backoff() noexcept {
 }
 
 // Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
-bool Instances::has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept {
+bool Instances::has_moved_at_lines(const page::ReadSet &reads) const noexcept {
   return reads.has_stand_ins && domain_.lines() != nullptr &&
          domain_.lines()->directory().clock() != reads.line_snapshot;
 }
 
 // Has one of the pages been committed to since, or may it have been at the level below? REQUIRES
 // that the domain stays open, and that its clock has been acquired.
-bool Instances::has_moved_at_pages(const page::Engine::ReadSet &reads,
+bool Instances::has_moved_at_pages(const page::ReadSet &reads,
                                    std::uint64_t snapshot) const noexcept {
-  if (reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
+  if (reads.page_count > page::ReadSet::kPagesMax) return true;
   // relaxed, both: the clock has been acquired
   if (domain_.memory().state().announcements.load(std::memory_order_relaxed) != reads.announcements)
     return true;
@@ -378,9 +378,9 @@ Errc Instances::await_change() noexcept {
   if (!is_last) {
     const auto open = domain_.keep_open();
     if (domain_.usable() != Errc::kOk) return Errc::kOk;
-    seen = domain_.engine().snapshot();
+    seen = domain_.engine().transaction().snapshot().at();
   }
-  const std::uint64_t epoch = domain_.segments().epoch();
+  const std::uint64_t epoch = domain_.segments().mapped().epoch();
   bool is_unmapped = false;
   Errc in_vain = Errc::kOk;
   // level 1 wakes those alone who have read there
@@ -401,8 +401,8 @@ Errc Instances::await_change() noexcept {
           if (in_vain != Errc::kOk) return true;
         }
         // By hand it is not known what has been read: then any unmapping may have been its.
-        if (!by_retry) return domain_.segments().epoch() != epoch;
-        is_unmapped = !domain_.segments().are_mapped(current().last_reads.segments);
+        if (!by_retry) return domain_.segments().mapped().epoch() != epoch;
+        is_unmapped = !domain_.segments().mapped().have(current().last_reads.segments);
         return is_unmapped;
       },
       by_retry ? current().last.deadline_ns : kNoDeadline,
@@ -420,7 +420,7 @@ Errc Instances::begin_exact_reads(page::Engine &engine) noexcept {
   // acquire: as a begin's
   const bool is_changed =
       domain_.memory().state().clock.load(std::memory_order_acquire) != current().last.snapshot;
-  if (!is_changed && !domain_.segments().are_mapped(current().last_reads.segments))
+  if (!is_changed && !domain_.segments().mapped().have(current().last_reads.segments))
     return fail_unmapped();
   engine.forget_kept();
   return Errc::kOk;
@@ -452,11 +452,15 @@ Errc Instances::check_past() noexcept {
              : Errc::kOk;
 }
 
+KeptMoments Instances::kept_moments() const noexcept {
+  return {domain_.memory(), domain_.engine(), runners_.process().log};
+}
+
 Errc Instances::fail_not_held(const Moment &moment, page::Engine &engine) noexcept try {
-  PastInfo info = engine.tree().past().info(engine.lock_domain());
+  PastInfo info = engine.ours().tree.past().info(engine.lock_domain());
   std::string text;
   if (moment.kind() == Moment::Kind::kName) {
-    TMH_TRY(KeptMoments(domain_).complete(&info));
+    TMH_TRY(kept_moments().complete(&info));
     for (const NamedMoment &each : info.moments)
       if (each.name == moment.name() && !each.is_held)
         return fail(Errc::kNotHeld,
@@ -484,14 +488,14 @@ Errc Instances::keep_moment(std::string_view name, std::uint64_t *clock) noexcep
     return fail(Errc::kBadArgument, "the name of a moment has 1 to 47 bytes, none of them zero");
   const std::scoped_lock guard(runners_.process().mutex);
   TMH_TRY(domain_.usable());
-  return KeptMoments(domain_).keep(name, clock);
+  return kept_moments().keep(name, clock);
 }
 
 Errc Instances::forget_moment(std::string_view name) noexcept {
   TMH_TRY(check_past());
   const std::scoped_lock guard(runners_.process().mutex);
   TMH_TRY(domain_.usable());
-  return KeptMoments(domain_).forget(name);
+  return kept_moments().forget(name);
 }
 
 Errc Instances::past(PastInfo *info) noexcept try {
@@ -499,8 +503,8 @@ Errc Instances::past(PastInfo *info) noexcept try {
   const auto open = domain_.keep_open();
   TMH_TRY(domain_.usable());
   page::Engine &engine = domain_.engine();
-  *info = engine.tree().past().info(engine.lock_domain());
-  return KeptMoments(domain_).complete(info);
+  *info = engine.ours().tree.past().info(engine.lock_domain());
+  return kept_moments().complete(info);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("what is held of the past");
 }

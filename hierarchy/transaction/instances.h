@@ -14,9 +14,10 @@
 
 #include <tmh/domain.hpp>
 
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/page_runners.h"
-#include "levels/page/engine.h"
+#include "hierarchy/domain/domain.h"
+#include "hierarchy/durability/durability.h"
+#include "hierarchy/threads/threads.h"
+#include "levels/page/page.h"
 #include "storage/latency_table.h"
 
 namespace tmh::detail {
@@ -76,10 +77,12 @@ class Instances {
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query,
                               const BeginOptions &options) noexcept;
   [[nodiscard]] Errc begin_exact_reads(page::Engine &engine) noexcept;
-  [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
-  [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads,
+  [[nodiscard]] bool has_moved_at_lines(const page::ReadSet &reads) const noexcept;
+  [[nodiscard]] bool has_moved_at_pages(const page::ReadSet &reads,
                                         std::uint64_t snapshot) const noexcept;
   [[nodiscard]] Errc check_past() noexcept;
+  // REQUIRES that the domain stays open.
+  [[nodiscard]] KeptMoments kept_moments() const noexcept;
   [[nodiscard]] Errc fail_not_held(const Moment &moment, page::Engine &engine) noexcept;
   [[nodiscard]] bool runs_here() const noexcept { return runners_.runs_here(); }
   void count_attempt(PageRunner &runner) const noexcept;
@@ -96,5 +99,8 @@ void become_irrevocable_here();
 // Of this thread's instance of level 2. REQUIRES there is one. Throws Error.
 void promote_here(const void *address, std::size_t bytes);
 [[nodiscard]] bool irrevocable_here() noexcept;
+// REQUIRES an instance of level 2 of this thread: notes what it has read for await_change(). Throws
+// Error(kNothingRead).
+void note_page_reads_here();
 
 }  // namespace tmh::detail

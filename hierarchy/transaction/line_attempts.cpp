@@ -47,7 +47,8 @@ void LineAttempts::learn_unlimited_commit(const SiteInstance &instance) noexcept
 
 // Domains without early release: nothing is read before it is durable.
 void LineAttempts::await_snapshot(SiteInstance &instance) {
-  const Errc error = instance.domain().durable()->log().wait_lower(current().lines.thread->rv);
+  const Errc error =
+      instance.domain().durable()->log().group().wait_lower(current().lines.thread->rv);
   if (error == Errc::kOk) return;
   abandon();
   raise(error);

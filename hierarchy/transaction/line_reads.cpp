@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/raise.h"
 #include "hierarchy/transaction/retry.h"
 

@@ -6,7 +6,7 @@
 
 #include <new>
 
-#include "hierarchy/domain/end_of_thread.h"
+#include "hierarchy/threads/threads.h"
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/instances.h"
 #include "levels/line/software.h"

@@ -6,11 +6,11 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/domain/slow_reader_watch.h"
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/hardware_attempts.h"
 #include "hierarchy/transaction/instances.h"
 #include "hierarchy/transaction/raise.h"
+#include "hierarchy/watch/watch.h"
 #include "platform/ticks.h"
 
 namespace tmh::detail {
@@ -78,7 +78,7 @@ bool PageAttempts::end(SiteInstance &instance) {
   }
   SiteImpl &site = instance.site();
   DomainImpl &domain = instance.domain();
-  const SlowReaderWatch watch(domain);
+  const SlowReaderWatch watch(domain.slow_readers());
   Status status = Status::kPending;
   count_recalls(instance);
   if (const Errc error = Instances(domain).end(instance.is_query(), &status, instance.durability());

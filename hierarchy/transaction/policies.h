@@ -2,7 +2,7 @@
 // wait, when to ask for a turn.
 // Shape:     pure constexpr functions on small values; clocks, counters and random numbers stay
 //            with the caller. Who fails in a conflict is the page level's decision:
-//            levels/page/conflict.h.
+//            levels/page/shared/conflict.h.
 // Source:    thesis, section 3.3 (starvation stays possible there, since a retry gets a new age);
 //            docs/design.md 4.
 #pragma once

@@ -1,18 +1,11 @@
-// hierarchy/transaction/retry.cpp -- tmh::retry(): the sleep between two attempts.
+// hierarchy/transaction/retry.cpp -- the sleep between two attempts: its count, and its errors.
 #include "hierarchy/transaction/retry.h"
 
-#include <utility>
-
-#include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/transaction/actions.h"
-#include "hierarchy/transaction/instances.h"
+#include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/raise.h"
-#include "levels/line/rtm.h"
 #include "platform/failure.h"
 
-namespace tmh {
-
-namespace detail {
+namespace tmh::detail {
 
 using platform::fail;
 
@@ -34,36 +27,4 @@ void raise_nothing_read() {
   raise(Errc::kNothingRead);
 }
 
-}  // namespace detail
-
-namespace {
-
-[[noreturn]] void retry_by(std::int64_t deadline_ns) {
-  detail::require_instance("retry()");
-  if (detail::current().hardware.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
-  if (detail::current().lines.depth == 0) {
-    if (detail::irrevocable_here()) {
-      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
-      detail::raise(Errc::kNestedMisuse);
-    }
-    detail::note_page_reads_here();
-    detail::current().retry_deadline_ns = deadline_ns;
-    throw detail::RetryNow{};
-  }
-  line::SoftwareThread &thread = *detail::current().lines.thread;
-  if (thread.is_doomed()) throw detail::LineAbort{};  // the body has swallowed the first
-  if (!thread.has_read()) detail::raise_nothing_read();
-  detail::current().unwinds = detail::Unwinds::kToWait;
-  detail::current().retry_deadline_ns = deadline_ns;
-  thread.fail(AbortCause::kUser);
-}
-
-}  // namespace
-
-void retry() { retry_by(detail::kNoDeadline); }
-
-void retry_until(std::chrono::steady_clock::time_point deadline) {
-  retry_by(deadline.time_since_epoch() / std::chrono::nanoseconds(1));
-}
-
-}  // namespace tmh
+}  // namespace tmh::detail

@@ -16,7 +16,7 @@
 
 #include <tmh/error.hpp>
 
-#include "hierarchy/domain/current.h"
+#include "hierarchy/threads/threads.h"
 #include "platform/event_count.h"
 
 namespace tmh::detail {
@@ -85,9 +85,6 @@ Slept sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline,
 
 void count_sleep(DomainImpl &domain, const Slept &slept) noexcept;
 
-// REQUIRES an instance of level 2 of this thread: notes what it has read for await_change(). Throws
-// Error(kNothingRead).
-void note_page_reads_here();
 [[noreturn]] void raise_nothing_read();
 // kNotMapped.
 [[nodiscard]] Errc fail_unmapped() noexcept;

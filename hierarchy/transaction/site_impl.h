@@ -12,7 +12,7 @@
 
 #include <tmh/site.hpp>
 
-#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/beyond_capacity.h"
 #include "hierarchy/transaction/escalation.h"
 #include "observe/counting.h"

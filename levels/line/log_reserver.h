@@ -1,5 +1,5 @@
 // levels/line/log_reserver.h -- what a durable domain gives level 1 for its commits: room in the
-// redo log before the commit point. hierarchy/domain/line_log.h implements it.
+// redo log before the commit point. hierarchy/durability/line_log.h implements it.
 // Shape:     abstract, and here, because level 1 calls it and may not include hierarchy/
 //            (releaser.h says more).
 // Contexts:  called holding no line word; may wait.

@@ -11,7 +11,7 @@
 //   Publisher::lock_with_room(): domain lock, no other participant's turn, room in the ring and for
 //                           the records, else the lock is given back and the room made
 //   under the lock
-//     commit-locked         Snapshot::may_commit(): the last thing that can fail
+//     commit-locked         Snapshot::conflict(): the last thing that can fail
 //     commit-first-linked   ConsistencyTree::publish(), of Publisher: versions get the stamp
 //     commit-linked         clock + 1, and hang in their pages' chains
 //     commit-logged         the ring's entries say the same
@@ -50,14 +50,15 @@ constexpr std::size_t kWide = 16;
 }  // namespace
 
 Outcome Commit::publish(bool will_wait) noexcept {
-  TMH_ASSERT(instance_.is_running && !instance_.is_query);
+  TMH_ASSERT(mine_.instance.is_running && !mine_.instance.is_query);
   TMH_ASSERT(!sets_.writes().empty());
   Outcome outcome;
   outcome.cause = AbortCause::kNoSpace;
-  const std::uint64_t began_ns = instance_.own.begin_ns.load(std::memory_order_relaxed);
-  if (outcome.error = memory_.in_place().look(began_ns); outcome.error != Errc::kOk) return outcome;
-  if (sets_.writes().size() >= kWide && !snapshot_.may_commit_so_far(lock_, sets_.writes())) {
-    outcome.cause = instance_.failed_cause;
+  const std::uint64_t began_ns = mine_.instance.own.begin_ns.load(std::memory_order_relaxed);
+  if (outcome.error = ours_.memory.in_place().look(began_ns); outcome.error != Errc::kOk)
+    return outcome;
+  if (sets_.writes().size() >= kWide && !snapshot_.may_commit_so_far(sets_.writes())) {
+    outcome.cause = AbortCause::kValidation;
     return outcome;
   }
   if (const Errc error = content_.make(); error != Errc::kOk) {
@@ -73,46 +74,47 @@ Outcome Commit::publish(bool will_wait) noexcept {
   }
   DomainLock::Held &held = *locked;
   step(Step::kCommitLocked);
-  if (!snapshot_.may_commit(held, sets_.writes())) {
-    outcome.cause = instance_.failed_cause;
+  outcome.cause = snapshot_.conflict(held, sets_.writes());
+  if (outcome.cause != AbortCause::kNone) {
     publisher_.give_room_back(held);
     held.release();
     content_.take_back();
     return outcome;
   }
   outcome.status = Status::kCommitted;
-  outcome.cause = AbortCause::kNone;
   const std::uint64_t versioned_before =
-      memory_.state().versioned_stamp.load(std::memory_order_relaxed);
+      ours_.memory.state().versioned_stamp.load(std::memory_order_relaxed);
   const std::uint64_t stamp = publisher_.publish(held, content_.content(), log_end, will_wait);
   outcome.durable_at = stamp;
   // release: everything this instance read comes before home may change under it
-  instance_.own.pin.store(kNoPin, std::memory_order_release);
+  mine_.instance.own.pin.store(kNoPin, std::memory_order_release);
   step(Step::kCommitUnpinned);
   snapshot_.stand_at_own_commit(held, stamp, versioned_before);
   claimer_.give_back(held);
   tidy(held);
   held.release();
   step(Step::kCommitUnlocked);
-  sets_.settle_committed(instance_.number);
+  sets_.settle_committed(mine_.instance.number);
   return outcome;
 }
 
 // While the lock is ours anyway.
 void Commit::tidy(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  const std::uint64_t began_ns = instance_.own.begin_ns.load(std::memory_order_relaxed);
-  if (tree_.is_tidying_due(held, began_ns, tracking_.keeps() ? kPatienceKeeping : kPatienceExact))
-    tree_.tidy_own(held, began_ns);
-  if (tree_.past().is_on(held) && tree_.is_linked()) tree_.past().tend(held, platform::coarse_ns());
+  const std::uint64_t began_ns = mine_.instance.own.begin_ns.load(std::memory_order_relaxed);
+  if (ours_.tree.is_tidying_due(held, began_ns,
+                                mine_.tracking.keeps() ? kPatienceKeeping : kPatienceExact))
+    ours_.tree.tidy_own(held, began_ns);
+  if (ours_.tree.past().is_on(held) && ours_.tree.is_linked())
+    ours_.tree.past().tend(held, platform::coarse_ns());
   if (began_ns >= next_sweep_ns_) sweep(held, began_ns);
   // begins that need no lock do not look after the dead
-  if (tree_.holds_own(held) || tree_.past().may_have_readers(held))
-    reaper_.reap_suspects(held, began_ns);
+  if (ours_.tree.holds_own(held) || ours_.tree.past().may_have_readers(held))
+    ours_.reaper.reap_suspects(held, began_ns);
   // For the next instance; when it fails the next instance learns it.
   const std::size_t written = sets_.writes().size();
-  if (tree_.slots().reserved() < std::min(written, VersionSlots::kReservedAtMost))
-    (void)tree_.slots().reserve(
+  if (ours_.tree.slots().reserved() < std::min(written, VersionSlots::kReservedAtMost))
+    (void)ours_.tree.slots().reserve(
         held, std::clamp(written, VersionSlots::kReservedAtLeast, VersionSlots::kReservedAtMost));
 }
 
@@ -127,9 +129,9 @@ void Commit::sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept 
   constexpr std::size_t kFoldAtMost = 1024;
   // Looking at every owner's list costs 70 ns each: 100 times a second is nothing.
   constexpr std::uint64_t kSweepPeriodNs = 10'000'000;
-  if (tree_.collect(held, kSweepAtMost) >= kSweepAtMost) return;
-  if (tree_.is_linked()) tree_.past().bound_versions(held);
-  tree_.fold_some(held, kFoldAtMost);
+  if (ours_.tree.collect(held, kSweepAtMost) >= kSweepAtMost) return;
+  if (ours_.tree.is_linked()) ours_.tree.past().bound_versions(held);
+  ours_.tree.fold_some(held, kFoldAtMost);
   next_sweep_ns_ = now_ns + kSweepPeriodNs;
 }
 

@@ -9,49 +9,34 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "levels/page/claimer.h"
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/durable_log.h"
-#include "levels/page/instance.h"
-#include "levels/page/outcome.h"
 #include "levels/page/page_content.h"
 #include "levels/page/page_sets.h"
-#include "levels/page/publisher.h"
-#include "levels/page/reaper.h"
-#include "levels/page/recaller.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/tracking_choice.h"
-#include "levels/page/turn.h"
-#include "levels/page/views.h"
+#include "levels/page/publish/publish.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 
 namespace tmh::page {
 
 class Commit {
  public:
   // All outlive it.
-  Commit(SharedFiles &memory, DomainLock &lock, Turn &turn, ConsistencyTree &tree, Reaper &reaper,
-         const TrackingChoice &tracking, const Views &views, PageSets &sets, Snapshot &snapshot,
-         Claimer &claimer, Instance &instance) noexcept
-      : memory_(memory),
-        lock_(lock),
-        tree_(tree),
-        reaper_(reaper),
-        tracking_(tracking),
+  Commit(Ours &ours, Mine &mine, PageSets &sets, Snapshot &snapshot, Claimer &claimer) noexcept
+      : ours_(ours),
+        mine_(mine),
         sets_(sets),
         snapshot_(snapshot),
         claimer_(claimer),
-        instance_(instance),
-        content_(memory, lock, tree, views, sets, snapshot),
-        publisher_(memory, turn, tree) {}
+        content_(ours, mine.views, sets, snapshot),
+        publisher_(ours) {}
 
   // Durable domains: before the first instance.
   void use_log(DurableLog *log) noexcept {
     content_.use_plan();
     publisher_.use_log(log);
   }
-  void use_recaller(Recaller *recaller) noexcept { publisher_.use_recaller(recaller); }
 
   // Publishes what PageSets::writes() lists. will_wait: the caller waits until it is durable.
   [[nodiscard]] Outcome publish(bool will_wait) noexcept;
@@ -60,15 +45,11 @@ class Commit {
   void tidy(const DomainLock::Held &held) noexcept;
   void sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
 
-  SharedFiles &memory_;
-  DomainLock &lock_;
-  ConsistencyTree &tree_;
-  Reaper &reaper_;
-  const TrackingChoice &tracking_;
+  Ours &ours_;
+  Mine &mine_;
   PageSets &sets_;
   Snapshot &snapshot_;
   Claimer &claimer_;
-  Instance &instance_;
   PageContent content_;
   Publisher publisher_;
   std::uint64_t next_sweep_ns_ = 0;

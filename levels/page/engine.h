@@ -27,34 +27,15 @@
 #include <tmh/options.hpp>
 #include <tmh/past.hpp>
 
-#include "levels/page/access_table.h"
-#include "levels/page/claimer.h"
 #include "levels/page/commit.h"
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/durable_log.h"
-#include "levels/page/evictor.h"
-#include "levels/page/first_touch.h"
-#include "levels/page/instance.h"
-#include "levels/page/keep_policy.h"
-#include "levels/page/open_blocks.h"
-#include "levels/page/outcome.h"
-#include "levels/page/page_lists.h"
-#include "levels/page/page_maker.h"
-#include "levels/page/page_opener.h"
 #include "levels/page/page_sets.h"
-#include "levels/page/read_set.h"
-#include "levels/page/reaper.h"
-#include "levels/page/recaller.h"
-#include "levels/page/run_ahead.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/stand_ins.h"
-#include "levels/page/touch_tracker.h"
-#include "levels/page/tracking_choice.h"
+#include "levels/page/publish/publish.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
 #include "levels/page/transaction.h"
-#include "levels/page/turn.h"
-#include "levels/page/views.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 #include "observe/skew.h"
 
 namespace tmh::page {
@@ -70,20 +51,24 @@ class Engine {
   // alive.
   [[nodiscard]] Errc start(Tracking wanted, bool alone) noexcept;
   // Any thread.
-  [[nodiscard]] const TrackingReport &tracking() const noexcept { return tracking_.report(); }
+  [[nodiscard]] const TrackingReport &tracking() const noexcept { return mine_.tracking.report(); }
 
   // Durable domains: before the first instance. reads_durable_only: without early release.
   void use_log(DurableLog *log, bool reads_durable_only) noexcept {
-    commit_.use_log(log);
-    snapshot_.use_log(log, reads_durable_only);
+    transaction_.use_log(log);
+    touching_.snapshot.use_log(log, reads_durable_only);
   }
   // Domains with a level below: before start(). REQUIRES lazy detection.
-  void use_recaller(Recaller *recaller) noexcept;
-  [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_.at(); }
-  [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return snapshot_.line(); }
-  // Had the level below changed something that the last instance has read, by then, after its
-  // snapshot? Perhaps no clock moves for that again.
-  [[nodiscard]] bool has_read_behind() const noexcept { return instance_.has_read_behind; }
+  void use_recaller(Recaller *recaller) noexcept {
+    TMH_ASSERT(!touching_.claimer.moves_snapshot());
+    mine_.views.use_lower();
+    ours_.use_recaller(recaller);
+  }
+
+  // The instances that it runs.
+  [[nodiscard]] Transaction &transaction() noexcept { return transaction_; }
+  // What it shares with other participants.
+  [[nodiscard]] Ours &ours() noexcept { return ours_; }
 
   using Placement = Views::Placement;
   [[nodiscard]] Errc map(std::uint32_t segment, Placement placement, std::byte **view) noexcept;
@@ -92,57 +77,19 @@ class Engine {
   // whatever stands at their addresses from now on; remap(): they stand there again. Both REQUIRE
   // that no instance runs; between them the engine runs none.
   void vacate() noexcept {
-    first_touch_.vacate();
-    transaction_.evictor().publish_size();
+    touching_.first_touch.vacate();
+    transaction_.publish_size();
   }
-  [[nodiscard]] Errc remap() noexcept { return views_.remap(); }
+  [[nodiscard]] Errc remap() noexcept { return mine_.views.remap(); }
   // Pages that this process has taken from the level below and not lost since, the last ones first,
   // at most `count_max`.
   template <class Visit>
   void visit_taken(std::size_t count_max, Visit visit) noexcept {
-    for (std::size_t i = lists_.resident.size(); i > 0 && count_max > 0; --i, --count_max)
-      if ((views_.local(lists_.resident[i - 1]).lists & kResident) != 0)
-        visit(lists_.resident[i - 1]);
+    const PageList &pages = mine_.residents.pages();
+    for (std::size_t i = pages.size(); i > 0 && count_max > 0; --i, --count_max)
+      if ((mine_.views.local(pages[i - 1]).lists & kResident) != 0) visit(pages[i - 1]);
   }
 
-  using Outcome = page::Outcome;
-  using ReadSet = page::ReadSet;
-  using SegmentSet = page::SegmentSet;
-  // See transaction.h.
-  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
-                           Isolation isolation) noexcept {
-    return transaction_.begin(is_query, age, policy, isolation);
-  }
-  // Before begin(): of snapshot instances.
-  void use_page_cache(const PageCache &policy) noexcept { transaction_.evictor().use(policy); }
-  // See transaction.h. kNotHeld.
-  [[nodiscard]] Errc begin_past(const Moment &moment, ConflictPolicy policy) noexcept {
-    return transaction_.begin_past(moment, policy);
-  }
-  // Of the running instance, whatever it began as: an instance inside it demands it.
-  void make_serializable() noexcept { instance_.isolation = Isolation::kSerializable; }
-  // Before begin(): shall the next instance abort where it would take a page that the level below
-  // has used?
-  void give_way(bool gives_way) noexcept { instance_.gives_way = gives_way; }
-  [[nodiscard]] Outcome end(bool will_wait) noexcept { return transaction_.end(will_wait); }
-  void abort(AbortCause cause) noexcept { transaction_.abort(cause); }
-  [[nodiscard]] Status validate() noexcept { return transaction_.validate(); }
-  // Of the running instance, as far as is known; kNone: it has not failed.
-  [[nodiscard]] AbortCause why_failed() const noexcept { return instance_.why_failed(); }
-  // Has the running instance been asked to end, or FAILED?
-  [[nodiscard]] bool should_end() const noexcept { return instance_.should_end(); }
-  // The program will touch these bytes. False: the address belongs to no view.
-  [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
-    return first_touch_.advise(begin, bytes, is_write);
-  }
-  // The lines of these bytes count as written by the running update, with the content that they
-  // have: so other updates that write or promote one of them, and this one, do not both commit.
-  // kNotMapped: they do not lie in a view; kOutOfMemory.
-  [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept {
-    return transaction_.promote(begin, bytes);
-  }
-  // What the running instance has read or written so far.
-  [[nodiscard]] ReadSet read_set() noexcept { return transaction_.read_set(); }
   // Records every instance that commits from here on, for tmh skew, in a file of the domain's
   // folder. kDiskFull, kIo, kPermission, kOutOfMemory: it has left the domain, as by
   // detach(). REQUIRES: start() with tracking that keeps no pages.
@@ -151,22 +98,8 @@ class Engine {
   [[nodiscard]] observe::SkewRecorder *recorder() const noexcept { return recorder_.get(); }
   // In modes that keep pages mapped: the next instance's read set is exact. REQUIRES that none
   // runs.
-  void forget_kept() noexcept { views_.drop_all(); }
-  [[nodiscard]] bool running() const noexcept { return instance_.is_running; }
-  [[nodiscard]] const KeepPolicy &keeping() const noexcept { return keeping_; }
-
-  // The domain's turn to commit alone (starvation guard).
-  [[nodiscard]] Turn &turn() noexcept { return turn_; }
-
-  // From now on no other instance commits at level 2, and the running instance cannot abort, but
-  // for want of disk space or memory (kNoSpace): see tmh::become_irrevocable(). Waits for another
-  // irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was. An
-  // error: there is no room for what it has written so far; as it was. The caller leaves the turn
-  // at the instance's end.
-  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept {
-    return transaction_.become_irrevocable(is_pending);
-  }
-  [[nodiscard]] bool irrevocable() const noexcept { return instance_.is_irrevocable; }
+  void forget_kept() noexcept { mine_.views.drop_all(); }
+  [[nodiscard]] const KeepPolicy &keeping() const noexcept { return mine_.keeping; }
 
   // Collects versions and reaps the dead; returns versions still held.
   std::uint64_t collect() noexcept;
@@ -175,41 +108,13 @@ class Engine {
 
   // For work of the hierarchy under the domain lock; by any thread of this process, not in a
   // handler.
-  DomainLock::Held lock_domain() noexcept { return lock_.take(DomainLock::Context::kHandler); }
-  [[nodiscard]] Reaper &reaper() noexcept { return reaper_; }
-
-  [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
-  [[nodiscard]] SharedFiles &memory() noexcept { return memory_; }
-  [[nodiscard]] std::uint64_t begin_age() noexcept {
-    return memory_.state().age_next.fetch_add(1, std::memory_order_relaxed);
-  }
+  DomainLock::Held lock_domain() noexcept { return ours_.lock.take(DomainLock::Context::kHandler); }
 
  private:
-  SharedFiles &memory_;
   const Detection detection_;
-  Instance instance_;
-  ConsistencyTree tree_;
-  AccessTable access_table_;
-  Reaper reaper_;
-  DomainLock lock_;
-  Turn turn_;
-  // How first touches become known, and what they leave.
-  TrackingChoice tracking_;
-  PageLists lists_;
-  Views views_;
-  OpenBlocks blocks_;
-  KeepPolicy keeping_;
-  StandIns stand_ins_;
-  TouchTracker touches_;
-  Snapshot snapshot_;
-  Claimer claimer_;
-  PageMaker maker_;
-  RunAhead ahead_;
-  PageOpener opener_;
-  FirstTouch first_touch_;
-  // Its end.
-  PageSets sets_;
-  Commit commit_;
+  Ours ours_;
+  Mine mine_;
+  Touching touching_;
   Transaction transaction_;
   // Null: nothing is recorded.
   std::unique_ptr<observe::SkewRecorder> recorder_;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "levels/page/lines.h"
+#include "levels/page/shared/shared.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/try.h"
@@ -14,28 +14,28 @@ using observe::Step;
 using observe::step;
 
 Errc PageContent::make() noexcept {
-  if (tree_.slots().reserved() < sets_.writes().size()) {
-    const DomainLock::Held held = lock_.take();
-    TMH_TRY(tree_.slots().reserve(held,
-                                  std::max(sets_.writes().size(), VersionSlots::kReservedAtLeast)));
+  if (ours_.tree.slots().reserved() < sets_.writes().size()) {
+    const DomainLock::Held held = ours_.lock.take();
+    TMH_TRY(ours_.tree.slots().reserve(
+        held, std::max(sets_.writes().size(), VersionSlots::kReservedAtLeast)));
   }
   step(Step::kCommitSlotsReserved);
   TMH_TRY(sets_.allocate_blocks());
   if (has_plan_) TMH_TRY(plan_.reserve(sets_.writes().size()));
   for (Write &write : sets_.writes()) {
     TMH_ASSERT(write.lines != 0);
-    write.slot = tree_.slots().take();
-    copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
+    write.slot = ours_.tree.slots().take();
+    copy_lines(ours_.memory.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
-  memory_.commits().prepare(snapshot_.position());
+  ours_.memory.commits().prepare(snapshot_.position());
   if (has_plan_) plan_records();
   step(Step::kCommitSlotsFilled);
   return Errc::kOk;
 }
 
 void PageContent::take_back() noexcept {
-  for (const Write &write : sets_.writes()) tree_.slots().give_back(write.slot);
-  TMH_ASSERT(tree_.slots().reserved() >= sets_.writes().size());
+  for (const Write &write : sets_.writes()) ours_.tree.slots().give_back(write.slot);
+  TMH_ASSERT(ours_.tree.slots().reserved() >= sets_.writes().size());
 }
 
 void PageContent::plan_records() noexcept {

@@ -4,29 +4,25 @@
 // Source:    thesis, section 3.3, step 3.
 #pragma once
 
-#include "levels/page/consistency_tree.h"
-#include "levels/page/content.h"
-#include "levels/page/domain_lock.h"
 #include "levels/page/page_sets.h"
-#include "levels/page/redo_plan.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/views.h"
+#include "levels/page/publish/publish.h"
+#include "levels/page/redo/redo.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 
 namespace tmh::page {
 
 class PageContent {
  public:
   // All outlive it.
-  PageContent(SharedFiles &memory, DomainLock &lock, ConsistencyTree &tree, const Views &views,
-              PageSets &sets, const Snapshot &snapshot) noexcept
-      : memory_(memory),
-        lock_(lock),
-        tree_(tree),
+  PageContent(Ours &ours, const Views &views, PageSets &sets, const Snapshot &snapshot) noexcept
+      : ours_(ours),
         views_(views),
         sets_(sets),
         snapshot_(snapshot),
-        plan_(memory),
+        plan_(ours.memory),
         content_{sets.writes(), plan_} {}
 
   // Durable domains: before the first instance.
@@ -42,9 +38,7 @@ class PageContent {
  private:
   void plan_records() noexcept;
 
-  SharedFiles &memory_;
-  DomainLock &lock_;
-  ConsistencyTree &tree_;
+  Ours &ours_;
   const Views &views_;
   PageSets &sets_;
   const Snapshot &snapshot_;

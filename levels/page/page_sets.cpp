@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 
-#include "levels/page/keep_policy.h"
-#include "levels/page/lines.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/views/views.h"
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
@@ -29,17 +29,17 @@ using observe::step;
 using storage::Count;
 
 const std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
-  TMH_ASSERT(views_.is_mapped(page));
-  if (l.twin != 0) return lists_.twins.data(l.twin);
+  TMH_ASSERT(mine_.views.is_mapped(page));
+  if (l.twin != 0) return mine_.twins.data(l.twin);
   // Without a twin it is home, which cannot have changed since under our pin: see make_twin().
   if ((l.lists & kHasBlocks) == 0) [[unlikely]]
     return clean_copy_of_hole(page);
-  return memory_.home(page);
+  return ours_.memory.home(page);
 }
 
 // It may be none.
 const std::byte *PageSets::clean_copy_of_hole(PageId page) const noexcept {
-  return is_home_loadable(memory_, page) ? memory_.home(page) : kZeros;
+  return is_home_loadable(ours_.memory, page) ? ours_.memory.home(page) : kZeros;
 }
 
 // A large instance's take megabytes of the heap, which may be used up.
@@ -52,14 +52,14 @@ Errc PageSets::find_all() noexcept try {
 }
 
 void PageSets::compare_all() {
-  for (const PageId page : lists_.privates) {
-    LocalPage &l = views_.local(page);
+  for (const PageId page : mine_.kept.privates()) {
+    LocalPage &l = mine_.views.local(page);
     TMH_ASSERT((l.lists & kInPrivate) != 0);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
-    if (l.twin == 0 && tree_.may_have_version(page)) make_twin(page, &l);
+    if (l.twin == 0 && ours_.tree.may_have_version(page)) make_twin(page, &l);
     if (l.twin == 0 && (l.lists & kHasBlocks) == 0) [[unlikely]]
       ask_ahead(page);
-    const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
+    const LineMask lines = differing_lines(mine_.views.address_of(page), clean_copy(page, l));
     if (lines != 0) {
       writes_.push_back(Write{page, lines, 0});
       l.unchanged_compares = 0;
@@ -71,19 +71,19 @@ void PageSets::compare_all() {
 
 // For what a commit would ask for anyway; it saves asking for home of each page.
 void PageSets::ask_ahead(PageId page) noexcept {
-  if (!instance_.is_query && !instance_.is_failed &&
-      memory_.segment(storage::segment_number(page)).home.loads_take_blocks())
+  if (!mine_.instance.is_query && !mine_.instance.has_failed() &&
+      ours_.memory.segment(storage::segment_number(page)).home.loads_take_blocks())
     (void)allocate_around(page, kSmallBlockPages);
 }
 
 // A page that was kClean may have versions that its snapshot reads and home does not hold.
 void PageSets::make_twin(PageId page, LocalPage *l) noexcept {
-  const DomainLock::Held held = lock_.take();
-  if (!tree_.has_version(held, page, snapshot_.at())) return;
-  if ((l->twin = lists_.twins.take()) != 0)
-    tree_.read(held, page, snapshot_.at(), ~LineMask{0}, lists_.twins.data(l->twin));
-  else if (!instance_.is_failed)
-    instance_.fail(AbortCause::kNoSpace, Errc::kOutOfMemory);
+  const DomainLock::Held held = ours_.lock.take();
+  if (!ours_.tree.has_version(held, page, snapshot_.at())) return;
+  if ((l->twin = mine_.twins.take()) != 0)
+    ours_.tree.read(held, page, snapshot_.at(), ~LineMask{0}, mine_.twins.data(l->twin));
+  else if (!mine_.instance.has_failed())
+    mine_.instance.fail(AbortCause::kNoSpace, Errc::kOutOfMemory);
 }
 
 Errc PageSets::promote(PageId page, LineMask lines) noexcept try {
@@ -92,7 +92,7 @@ Errc PageSets::promote(PageId page, LineMask lines) noexcept try {
     promotions_.back().lines |= lines;
   else
     promotions_.push_back(Write{page, lines, 0});
-  promotions_of_ = instance_.number;
+  promotions_of_ = mine_.instance.number;
   return Errc::kOk;
 } catch (const std::bad_alloc &) {
   return Errc::kOutOfMemory;
@@ -120,7 +120,7 @@ void PageSets::add_promotions() {
     is_added[static_cast<std::size_t>(found - promotions_.begin())] = true;
   }
   for (std::size_t i = 0; i < promotions_.size(); ++i) {
-    const bool stands_in = (views_.local(promotions_[i].page).lists & kStandsIn) != 0;
+    const bool stands_in = (mine_.views.local(promotions_[i].page).lists & kStandsIn) != 0;
     if (!is_added[i] && !stands_in) writes_.push_back(promotions_[i]);
   }
 }
@@ -131,7 +131,7 @@ std::uintptr_t PageSets::first_written() const noexcept {
   platform::PageMap page_map;
   const bool is_told = page_map.open() == Errc::kOk;
   for (const Write &write : writes_) {
-    const std::byte *now = views_.address_of(write.page);
+    const std::byte *now = mine_.views.address_of(write.page);
     platform::PageKind kind{};
     if (is_told && page_map.read(reinterpret_cast<std::uintptr_t>(now), 1, &kind) &&
         kind != platform::PageKind::kPrivate)
@@ -147,21 +147,21 @@ Errc PageSets::allocate_around(PageId page, std::uint64_t block) noexcept {
   const std::uint32_t segment = storage::segment_number(page);
   const auto index = static_cast<std::uint64_t>(storage::page_index(page));
   const std::uint64_t usable =
-      memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
-  if (index >= usable) return memory_.fail_behind_end(page);
+      ours_.memory.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+  if (index >= usable) return ours_.memory.fail_behind_end(page);
   const std::uint64_t first = index / block * block;
   std::uint64_t count = std::min(block, usable - first);
   TMH_ASSERT(count > 0 && index - first < count);
   PageId first_page = storage::page_id(segment, storage::PageIndex{first});
-  Errc error = memory_.allocate_blocks(first_page, count);
+  Errc error = ours_.memory.allocate_blocks(first_page, count);
   if (error == Errc::kDiskFull) {  // the page alone may fit, or have its block already
     first_page = page;
     count = 1;
-    error = memory_.allocate_blocks(first_page, count);
+    error = ours_.memory.allocate_blocks(first_page, count);
   }
   if (error != Errc::kOk) return error;
   for (std::uint64_t j = 0; j < count; ++j)
-    views_.local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
+    mine_.views.local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
   return Errc::kOk;
 }
 
@@ -172,7 +172,7 @@ Errc PageSets::allocate_around(PageId page, std::uint64_t block) noexcept {
 Errc PageSets::allocate_blocks() noexcept {
   constexpr std::uint64_t kLargeBlockPages = 512;
   for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if ((views_.local(writes_[i].page).lists & kHasBlocks) != 0) continue;
+    if ((mine_.views.local(writes_[i].page).lists & kHasBlocks) != 0) continue;
     const std::uint32_t segment = storage::segment_number(writes_[i].page);
     const auto index = static_cast<std::uint64_t>(storage::page_index(writes_[i].page));
     const std::uint64_t large_end = index / kLargeBlockPages * kLargeBlockPages + kLargeBlockPages;
@@ -200,14 +200,14 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
   for (const Write &write : writes_) {
     TMH_ASSERT(write.lines != 0);
     lines += line_count(write.lines);
-    if (!tracking_.keeps()) continue;
-    LocalPage &l = views_.local(write.page);
+    if (!mine_.tracking.keeps()) continue;
+    LocalPage &l = mine_.views.local(write.page);
     if (l.state != PageState::kPrivate) continue;  // it was promoted
     const std::uint8_t epoch = KeepPolicy::epoch(instance);
     const bool hot = KeepPolicy::is_hot(l.written_epoch, epoch);
     l.written_epoch = epoch;
     if (l.twin != 0) {
-      copy_lines(lists_.twins.data(l.twin), views_.address_of(write.page), write.lines);
+      copy_lines(mine_.twins.data(l.twin), mine_.views.address_of(write.page), write.lines);
       continue;
     }
     // Written twice in a short time: from here on it stays writable. One written once is dropped
@@ -215,13 +215,13 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
     // But not before its version is home: dropping it would mean to guard it, and the next touch a
     // signal and two copies.
     const bool pending =
-        !keeps_clean() && memory_.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
-    if ((!hot && !pending) || (l.twin = lists_.twins.take()) == 0) continue;
-    std::memcpy(lists_.twins.data(l.twin), views_.address_of(write.page), kPageBytes);
+        !keeps_clean() && ours_.memory.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
+    if ((!hot && !pending) || (l.twin = mine_.twins.take()) == 0) continue;
+    std::memcpy(mine_.twins.data(l.twin), mine_.views.address_of(write.page), kPageBytes);
     if (!hot) l.unchanged_compares = KeepPolicy::kUselessComparesMax - KeepPolicy::kPendingCompares;
   }
-  instance_.own.add(Count::kPagesWritten, writes_.size());
-  instance_.own.add(Count::kLinesWritten, lines);
+  mine_.instance.own.add(Count::kPagesWritten, writes_.size());
+  mine_.instance.own.add(Count::kLinesWritten, lines);
   settle();
 }
 
@@ -230,32 +230,32 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
 // and written, and a look at the page table. Versions that are linked meanwhile are replayed:
 // state(s) is home here.
 void PageSets::copy_ahead() noexcept {
-  for (const PageId page : lists_.copied) {
+  for (const PageId page : mine_.touches.copied()) {
     const std::uint32_t segment = storage::segment_number(page);
     const auto index = static_cast<std::uint64_t>(storage::page_index(page));
     const auto at = [&](std::uint64_t i) {
       return storage::page_id(segment, storage::PageIndex{i});
     };
     if (index == 0) continue;
-    const PageState before = views_.local(at(index - 1)).state;
+    const PageState before = mine_.views.local(at(index - 1)).state;
     if (before != PageState::kPrivate && before != PageState::kClean) continue;
     const std::uint64_t end = (index / kSmallBlockPages + 1) * kSmallBlockPages;
     std::uint64_t i = index + 1;
     for (; i < end; ++i) {
-      const LocalPage &l = views_.local(at(i));
-      if (l.state != PageState::kAbsent || (l.lists & kHasBlocks) == 0 || views_.is_closed(l) ||
-          tree_.may_have_version(at(i)))
+      const LocalPage &l = mine_.views.local(at(i));
+      if (l.state != PageState::kAbsent || (l.lists & kHasBlocks) == 0 ||
+          mine_.views.is_closed(l) || ours_.tree.may_have_version(at(i)))
         break;
     }
     const std::uint64_t count = i - index - 1;
-    if (count != 0) views_.copy_clean(at(index + 1), count);
+    if (count != 0) mine_.views.copy_clean(at(index + 1), count);
   }
-  lists_.copied.clear();
+  mine_.touches.forget_copied();
 }
 
 // Private pages must have a twin to stay: home may move on while they do not.
 bool PageSets::stays_private(PageId page) noexcept {
-  const LocalPage &l = views_.local(page);
+  const LocalPage &l = mine_.views.local(page);
   return l.state == PageState::kPrivate && l.twin != 0 &&
          l.unchanged_compares <=
              (keeps_clean() ? KeepPolicy::kUselessComparesClean : KeepPolicy::kUselessComparesMax);
@@ -263,56 +263,42 @@ bool PageSets::stays_private(PageId page) noexcept {
 
 // What stays private; the rest is dropped, or becomes kClean, run by run.
 void PageSets::settle_privates(bool is_clean) noexcept {
-  enum class Fate : std::uint8_t { kGone, kDropped, kClean };
-  const auto fate_of = [&](const LocalPage &l) {
+  enum class Fate : std::uint8_t { kStays, kGone, kDropped, kClean };
+  const auto fate_of = [&](PageId page) {
+    if (stays_private(page)) return Fate::kStays;
+    const LocalPage &l = mine_.views.local(page);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) return Fate::kGone;
     return keeps_clean() && (is_clean || l.twin != 0) ? Fate::kClean : Fate::kDropped;
   };
-  std::size_t still = 0;
-  for (std::size_t i = 0; i < lists_.privates.size();) {
-    TMH_ASSERT(still <= i);
-    const PageId page = lists_.privates[i];
-    if (stays_private(page)) {
-      lists_.privates[still++] = page;
-      ++i;
-      continue;
-    }
-    std::uint64_t run = 0;
-    Fate fate = Fate::kGone;
-    for (; i < lists_.privates.size() &&
-           static_cast<std::uint64_t>(lists_.privates[i]) == static_cast<std::uint64_t>(page) + run;
-         ++i, ++run) {
-      LocalPage &l = views_.local(lists_.privates[i]);
-      const Fate own = fate_of(l);
-      if (run > 0 && (stays_private(lists_.privates[i]) || own != fate)) break;
-      fate = own;
-      l.lists &= static_cast<std::uint8_t>(~kInPrivate);
-      if (fate != Fate::kClean) continue;
-      lists_.twins.give_back(l.twin);
-      l.twin = 0;
-      l.unchanged_compares = 0;
-      l.state = PageState::kClean;
-    }
-    TMH_ASSERT(run > 0);
-    if (fate == Fate::kDropped) views_.drop_run(page, run);
-    if (fate == Fate::kClean) views_.arm(page, run);
-  }
-  lists_.privates.truncate(still);
+  mine_.kept.settle_privates(
+      Fate::kStays, fate_of, [&](PageId first, std::uint64_t count, Fate fate) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+          LocalPage &l = mine_.views.local(PageId{static_cast<std::uint64_t>(first) + i});
+          l.lists &= static_cast<std::uint8_t>(~kInPrivate);
+          if (fate != Fate::kClean) continue;
+          mine_.twins.give_back(l.twin);
+          l.twin = 0;
+          l.unchanged_compares = 0;
+          l.state = PageState::kClean;
+        }
+        if (fate == Fate::kDropped) mine_.views.drop_run(first, count);
+        if (fate == Fate::kClean) mine_.views.arm(first, count);
+      });
 }
 
 void PageSets::roll_back() noexcept {
   step(Step::kAbortStart);
-  if (!tracking_.keeps()) return;
-  views_.set_access(platform::KeyAccess::kOpen);
-  for (const PageId page : lists_.privates) {
-    LocalPage &l = views_.local(page);
+  if (!mine_.tracking.keeps()) return;
+  mine_.views.set_access(platform::KeyAccess::kOpen);
+  for (const PageId page : mine_.kept.privates()) {
+    LocalPage &l = mine_.views.local(page);
     if (l.state != PageState::kPrivate) continue;
     if (l.twin == 0) continue;  // dropped by settle()
-    copy_lines(views_.address_of(page), lists_.twins.data(l.twin),
-               differing_lines(views_.address_of(page), lists_.twins.data(l.twin)));
+    copy_lines(mine_.views.address_of(page), mine_.twins.data(l.twin),
+               differing_lines(mine_.views.address_of(page), mine_.twins.data(l.twin)));
   }
-  if (!lists_.privates.empty()) settle_privates(false);
-  lists_.copied.clear();
+  if (!mine_.kept.privates().empty()) settle_privates(false);
+  mine_.touches.forget_copied();
 }
 
 }  // namespace tmh::page

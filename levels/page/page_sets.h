@@ -1,7 +1,7 @@
 // levels/page/page_sets.h -- what an instance has written: found by comparing private copies with
 // clean ones, given disk blocks, settled or rolled back at its end. What it has promoted counts as
 // written.
-// Shape:     over the engine's PageLists and views. A clean copy is the page's twin, or home.
+// Shape:     over the engine's kept pages and views. A clean copy is the page's twin, or home.
 // Contexts:  not in handlers.
 // Source:    EXCITE-VM, sections 3 and 4 (line differences against a clean copy);
 //            docs/mechanisms.md, "What every load rests on".
@@ -10,41 +10,30 @@
 #include <cstdint>
 #include <vector>
 
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/instance.h"
-#include "levels/page/page_lists.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/tracking_choice.h"
-#include "levels/page/views.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 
 namespace tmh::page {
 
 class PageSets {
  public:
-  // All outlive it. own: where the engine counts.
-  PageSets(SharedFiles &memory, DomainLock &lock, const ConsistencyTree &tree,
-           const TrackingChoice &tracking, Views &views, PageLists &lists, const Snapshot &snapshot,
-           Instance &instance) noexcept
-      : memory_(memory),
-        lock_(lock),
-        tree_(tree),
-        tracking_(tracking),
-        views_(views),
-        lists_(lists),
-        snapshot_(snapshot),
-        instance_(instance) {}
+  // All outlive it.
+  PageSets(Ours &ours, Mine &mine, const Snapshot &snapshot) noexcept
+      : ours_(ours), mine_(mine), snapshot_(snapshot) {}
 
   // kOutOfMemory: not all of them. REQUIRES: first touches are classified.
   [[nodiscard]] Errc find_writes() noexcept {
     writes_.clear();
-    return lists_.privates.empty() && !has_promotions() ? Errc::kOk : find_all();
+    return mine_.kept.privates().empty() && !has_promotions() ? Errc::kOk : find_all();
   }
   // These lines of the page count as written by the running instance: others that write or promote
   // one of them conflict with it. kOutOfMemory. REQUIRES: it has touched the page.
   [[nodiscard]] Errc promote(PageId page, LineMask lines) noexcept;
-  [[nodiscard]] bool has_promotions() const noexcept { return promotions_of_ == instance_.number; }
+  [[nodiscard]] bool has_promotions() const noexcept {
+    return promotions_of_ == mine_.instance.number;
+  }
   // REQUIRES has_promotions().
   [[nodiscard]] const std::vector<Write> &promotions() const noexcept { return promotions_; }
   // As find_writes() found them; commits give them slots.
@@ -53,7 +42,7 @@ class PageSets {
   [[nodiscard]] std::uintptr_t first_written() const noexcept;
   // The page's content as the instance found it.
   [[nodiscard]] const std::byte *clean_copy(PageId page) const noexcept {
-    return clean_copy(page, views_.local(page));
+    return clean_copy(page, mine_.views.local(page));
   }
   // Disk blocks for the home and metadata of every page in writes(). kDiskFull, kIo, kNotMapped.
   [[nodiscard]] Errc allocate_blocks() noexcept;
@@ -63,8 +52,8 @@ class PageSets {
   // What stays private; the rest is dropped.
   void settle() noexcept {
     // Exact tracking drops everything at the end.
-    if (tracking_.keeps() && !lists_.privates.empty()) settle_privates(true);
-    if (!lists_.copied.empty()) copy_ahead();
+    if (mine_.tracking.keeps() && !mine_.kept.privates().empty()) settle_privates(true);
+    if (!mine_.touches.copied().empty()) copy_ahead();
   }
   // Private pages have their clean content again.
   void roll_back() noexcept;
@@ -78,7 +67,7 @@ class PageSets {
   [[nodiscard]] bool stays_private(PageId page) noexcept;
   // Do pages that are written once in a while stay as kClean?
   [[nodiscard]] bool keeps_clean() const noexcept {
-    return !instance_.is_serializable() && tracking_.is_silent();
+    return !mine_.instance.is_serializable() && mine_.tracking.is_silent();
   }
   void copy_ahead() noexcept;
   void make_twin(PageId page, LocalPage *local) noexcept;
@@ -87,14 +76,9 @@ class PageSets {
   [[gnu::noinline, nodiscard]] const std::byte *clean_copy_of_hole(PageId page) const noexcept;
   [[gnu::noinline]] void ask_ahead(PageId page) noexcept;
 
-  SharedFiles &memory_;
-  DomainLock &lock_;
-  const ConsistencyTree &tree_;
-  const TrackingChoice &tracking_;
-  Views &views_;
-  PageLists &lists_;
+  Ours &ours_;
+  Mine &mine_;
   const Snapshot &snapshot_;
-  Instance &instance_;
   std::vector<Write> writes_;
   // Of the instance with this number, other ones have none. Sorted by page when they are added to
   // writes_; no slots.

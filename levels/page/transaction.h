@@ -13,26 +13,13 @@
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
 
-#include "levels/page/claimer.h"
 #include "levels/page/commit.h"
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
-#include "levels/page/evictor.h"
-#include "levels/page/first_touch.h"
-#include "levels/page/instance.h"
-#include "levels/page/keep_policy.h"
-#include "levels/page/outcome.h"
-#include "levels/page/page_lists.h"
 #include "levels/page/page_sets.h"
-#include "levels/page/read_set.h"
-#include "levels/page/reaper.h"
-#include "levels/page/shared_files.h"
-#include "levels/page/snapshot.h"
-#include "levels/page/stand_ins.h"
-#include "levels/page/touch_tracker.h"
-#include "levels/page/tracking_choice.h"
-#include "levels/page/turn.h"
-#include "levels/page/views.h"
+#include "levels/page/publish/publish.h"
+#include "levels/page/shared/shared.h"
+#include "levels/page/touch/touch.h"
+#include "levels/page/versions/versions.h"
+#include "levels/page/views/views.h"
 #include "observe/skew.h"
 #include "platform/assert.h"
 
@@ -40,27 +27,12 @@ namespace tmh::page {
 
 class Transaction {
  public:
-  // The engine's. All outlive it.
-  struct Parts {
-    SharedFiles &memory;
-    DomainLock &lock;
-    Turn &turn;
-    ConsistencyTree &tree;
-    Reaper &reaper;
-    TrackingChoice &tracking;
-    PageLists &lists;
-    Views &views;
-    PageSets &sets;
-    KeepPolicy &keeping;
-    StandIns &stand_ins;
-    TouchTracker &touches;
-    Snapshot &snapshot;
-    Claimer &claimer;
-    FirstTouch &first_touch;
-    Commit &commit;
-    Instance &instance;
-  };
-  explicit Transaction(const Parts &parts) noexcept;
+  // All outlive it.
+  Transaction(Ours &ours, Mine &mine, Touching &touching) noexcept;
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept { return evictor_.reserve(); }
+  // Durable domains: before the first instance.
+  void use_log(DurableLog *log) noexcept { commit_.use_log(log); }
 
   // Errors: of segments made meanwhile, which cannot be opened; of tracking, see
   // TrackingChoice::open_ring(). REQUIRES: no instance is running.
@@ -73,16 +45,46 @@ class Transaction {
   void abort(AbortCause cause) noexcept;
   // kFailed: it can only abort.
   [[nodiscard]] Status validate() noexcept;
-  // See Engine::become_irrevocable().
+  // From now on no other instance commits at level 2, and the running instance cannot abort, but
+  // for want of disk space or memory (kNoSpace): see tmh::become_irrevocable(). Waits for another
+  // irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was. An
+  // error: there is no room for what it has written so far; as it was. The caller leaves the turn
+  // at the instance's end.
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
+  [[nodiscard]] bool is_irrevocable() const noexcept { return mine_.instance.is_irrevocable; }
+  // Of the running instance, whatever it began as: an instance inside it demands it.
+  void make_serializable() noexcept { mine_.instance.isolation = Isolation::kSerializable; }
+  // What the running instance has read or written so far.
   [[nodiscard]] ReadSet read_set() noexcept;
-  // See Engine::promote().
+  // The program will touch these bytes. False: the address belongs to no view.
+  [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
+    return first_touch_.advise(begin, bytes, is_write);
+  }
+  // The lines of these bytes count as written by the running update, with the content that they
+  // have: so other updates that write or promote one of them, and this one, do not both commit.
+  // kNotMapped: they do not lie in a view; kOutOfMemory.
   [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept;
-  // Which own copies stay.
-  [[nodiscard]] Evictor &evictor() noexcept { return evictor_; }
+  // Of the running instance, as far as is known; kNone: it has not failed.
+  [[nodiscard]] AbortCause why_failed() const noexcept { return mine_.instance.why_failed(); }
+  // Has the running instance been asked to end, or FAILED?
+  [[nodiscard]] bool should_end() const noexcept { return mine_.instance.should_end(); }
+
+  // Of the running instance, or the last one.
+  [[nodiscard]] const Snapshot &snapshot() const noexcept { return snapshot_; }
+  // Had the level below changed something that the last instance has read, by then, after its
+  // snapshot? Perhaps no clock moves for that again.
+  [[nodiscard]] bool has_read_behind() const noexcept { return mine_.instance.has_read_behind; }
+
+  // Before begin(): of snapshot instances.
+  void use_page_cache(const PageCache &policy) noexcept { evictor_.use(policy); }
+  // Before begin(): shall the next instance abort where it would take a page that the level below
+  // has used?
+  void give_way(bool gives_way) noexcept { mine_.instance.gives_way = gives_way; }
+  // The views are as if never used.
+  void publish_size() noexcept { evictor_.publish_size(); }
   // Every instance that commits from here on. REQUIRES: tracking does not keep pages.
   void record_skew(observe::SkewRecorder *recorder) noexcept {
-    TMH_ASSERT(!tracking_.keeps());
+    TMH_ASSERT(!mine_.tracking.keeps());
     recorder_ = recorder;
   }
 
@@ -102,24 +104,15 @@ class Transaction {
   void adapt(KeepPolicy::End end) noexcept;
   void finish() noexcept;
 
-  SharedFiles &memory_;
-  DomainLock &lock_;
-  Turn &turn_;
-  ConsistencyTree &tree_;
-  Reaper &reaper_;
-  TrackingChoice &tracking_;
-  PageLists &lists_;
-  Views &views_;
-  PageSets &sets_;
-  KeepPolicy &keeping_;
-  Evictor evictor_;
+  Ours &ours_;
+  Mine &mine_;
   StandIns &stand_ins_;
-  TouchTracker &touches_;
   Snapshot &snapshot_;
   Claimer &claimer_;
   FirstTouch &first_touch_;
-  Commit &commit_;
-  Instance &instance_;
+  Evictor evictor_;
+  PageSets sets_;
+  Commit commit_;
   // Null: nothing is recorded.
   observe::SkewRecorder *recorder_ = nullptr;
 };

@@ -3,7 +3,7 @@
 // Why:       the writer knows what the log's bytes are and when they must be durable; a sink knows
 //            how that is done.
 // Shape:     bytes are addressed by LSN. The writer asks for a place, and then writes whole blocks
-//            there; the log files themselves are made ahead of need (levels/page/log_room.h).
+//            there; the log files themselves are made ahead of need (levels/page/redo/log_room.h).
 // Cost:      two virtual calls for each durable write, which takes 2 us where it is quickest.
 // Errors:    kLogMissing: the place is gone for all; kIo, kDiskFull, kReadOnly, kPermission,
 //            kOutOfMemory.

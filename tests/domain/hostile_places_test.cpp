@@ -36,7 +36,7 @@
 
 #include <gtest/gtest.h>
 
-#include "levels/page/layout.h"
+#include "levels/page/shared/layout.h"
 #include "observe/steps.h"
 #include "platform/failure.h"
 #include "platform/process.h"

@@ -1,5 +1,5 @@
 // tests/domain/thread_durability_test.cpp -- durable commits of threads with views of their own.
-// Source:     docs/design.md D1; hierarchy/domain/thread_views.h.
+// Source:     docs/design.md D1; hierarchy/threads/thread_views.h.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

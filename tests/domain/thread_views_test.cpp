@@ -1,7 +1,7 @@
 // tests/domain/thread_views_test.cpp -- threads of one process that run instrumented instances of
 // level 2 at once, each on views of its own.
 // Order:      threads hand each other the turn; a comment at the side tells who runs.
-// Source:     thesis, appendix A.1, first restriction; hierarchy/domain/thread_views.h.
+// Source:     thesis, appendix A.1, first restriction; hierarchy/threads/thread_views.h.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

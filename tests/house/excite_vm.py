@@ -99,7 +99,7 @@ def unnamed_sections(text):
 
 
 def lacking_code(root, text):
-    """Files in backquotes that are not there: `levels/page/replay`, with or without an ending."""
+    """Files in backquotes that are not there: `levels/page/touch/replay`, with an ending or not."""
     problems = []
     for name in re.findall(r"`((?:[a-z_]+/)+[a-z_*]+(?:\.[a-z]+)?)`", text):
         if name.endswith("*"):
@@ -163,9 +163,10 @@ def self_test():
     if unnamed_sections(rows) or len(unnamed_sections(rows.replace("| 6.2.5 x", "| x"))) != 1:
         problems.append("sections are misread")
     with tempfile.TemporaryDirectory() as root:
-        os.makedirs(os.path.join(root, "levels", "page"))
-        open(os.path.join(root, "levels", "page", "replay.h"), "w", encoding="utf-8").close()
-        if lacking_code(root, "`levels/page/replay` `f()` `levels/page/replay.h`"):
+        os.makedirs(os.path.join(root, "levels", "page", "touch"))
+        planted = os.path.join(root, "levels", "page", "touch", "replay.h")
+        open(planted, "w", encoding="utf-8").close()
+        if lacking_code(root, "`levels/page/touch/replay` `f()` `levels/page/touch/replay.h`"):
             problems.append("code that is there is missed")
         if len(lacking_code(root, "`levels/page/reply`")) != 1:
             problems.append("code that is not there is not missed")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""held.py <root> --cxx C++ -- what DomainLock::Held (levels/page/domain_lock.h) refuses.
+"""held.py <root> --cxx C++ -- what DomainLock::Held (levels/page/shared/domain_lock.h) refuses.
 
 Each planted violation is a few lines that must not compile, for the reason that its row names; the
 right use of the same calls must compile. The compiler looks at syntax and types alone.
@@ -16,8 +16,8 @@ HEAD = """
 #include <optional>
 #include <type_traits>
 
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
+#include "levels/page/versions/consistency_tree.h"
+#include "levels/page/shared/domain_lock.h"
 using tmh::page::DomainLock;
 using Held = DomainLock::Held;
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """itm_protocols.py [<root>] | --quick | --list | --part <name> | --self-test
-| --one "<configuration>" -- spin checks compat/libitm/gate.pml and compat/libitm/pages/words.pml,
+| --one "<configuration>" -- spin checks compat/libitm/gate.pml and levels/process/words.pml,
 which includes owners.pml.
 
 The modes are those of protocol.py, which explains them.
@@ -236,7 +236,7 @@ def search(root, text, plant=0, show=False):
         macros["OWN"] = "1"
     macros.update(macros_of_gate(what[5:]) if is_gate else macros_of_words(what))
     macros["PLANT"] = str(plant)
-    model = "compat/libitm/gate.pml" if is_gate else "compat/libitm/pages/words.pml"
+    model = "compat/libitm/gate.pml" if is_gate else "levels/process/words.pml"
     return protocol.search_model(os.path.join(root, model), macros, own, show)
 
 

@@ -10,7 +10,8 @@ included by nobody else; observe/perf/, a library of its own, by tools and tests
 which includes nothing of ours, by tools, benches, tests and two examples. (5) An include of our own
 is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people copy out,
 may name a file beside them instead. (6) include/tmh/trees/ includes itself and the sentence about
-C++20: a tree knows of no transactions.
+C++20: a tree knows of no transactions. (7) Other rooms include a room of DOORS through its door
+alone; its own files and tests may pass that by.
 """
 
 import os
@@ -30,7 +31,13 @@ LOW = [
     "platform/",
     "observe/",
 ]
-LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/"]
+LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/line/", "levels/page/"]
+BELOW_DOMAIN = [
+    "hierarchy/exchange/",
+    "hierarchy/threads/",
+    "hierarchy/durability/",
+    "hierarchy/watch/",
+]
 ALL_ROOMS = LEVELS + ["hierarchy/"]
 # Room (longest match wins) -> prefixes that it may include, besides itself.
 MAY_INCLUDE = {
@@ -47,12 +54,23 @@ MAY_INCLUDE = {
     "levels/line/": LOW + ["storage/", "include/tmh/detail/line_access.hpp"],
     "levels/page/": LOW + ["storage/"],
     "hierarchy/exchange/": LEVELS,
-    "hierarchy/domain/": LEVELS + ["hierarchy/exchange/"],
-    "hierarchy/transaction/": LEVELS + ["hierarchy/exchange/", "hierarchy/domain/"],
+    # Where threads run, and what is durable, know nothing of each other.
+    "hierarchy/threads/": LEVELS + ["hierarchy/exchange/"],
+    "hierarchy/durability/": LEVELS + ["hierarchy/exchange/"],
+    "hierarchy/watch/": LEVELS + ["hierarchy/exchange/", "hierarchy/threads/"],
+    "hierarchy/domain/": LEVELS + BELOW_DOMAIN,
+    "hierarchy/transaction/": LEVELS + BELOW_DOMAIN + ["hierarchy/domain/"],
     "hierarchy/api/": ALL_ROOMS,
     "compat/": ["include/", "hierarchy/"],
     # A library of its own on level 1 alone.
-    "compat/libitm/": LEVELS,
+    "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
+    # The engine of its methods pages, and what that engine brings to a program.
+    "levels/process/ground/": LOW,
+    "levels/process/heap/": LOW + ["levels/process/ground/"],
+    "levels/process/": LOW,
+    "compat/libitm/tasks/": LOW + ["include/tmh/itm.h", "levels/process/"],
+    "compat/libitm/calls/": LOW + ["levels/process/", "compat/libitm/tasks/"],
+    "compat/libitm/pages/": LOW + ["levels/process/", "compat/libitm/tasks/"],
     # What programs share knows nothing of the library.
     "programs/": [],
     "tools/": ALL_ROOMS + ["programs/", "examples/workloads/"],
@@ -63,7 +81,29 @@ MAY_INCLUDE = {
     # Programs, and not pages of a manual.
     "examples/inverted_index/": ["include/", "programs/", "examples/"],
     "examples/itm/": ["include/", "programs/", "examples/"],
-    "tests/": ALL_ROOMS + ["programs/", "compat/", "tools/", "bench/", "examples/"],
+    "tests/": ALL_ROOMS
+    + ["levels/process/", "programs/", "compat/", "tools/", "bench/", "examples/"],
+}
+# Room -> the one header of it that files of other rooms include.
+DOORS = {
+    "levels/page/shared/": "levels/page/shared/shared.h",
+    "levels/page/versions/": "levels/page/versions/versions.h",
+    "levels/page/redo/": "levels/page/redo/redo.h",
+    "levels/page/publish/": "levels/page/publish/publish.h",
+    "levels/page/views/": "levels/page/views/views.h",
+    "levels/page/touch/": "levels/page/touch/touch.h",
+    "levels/page/": "levels/page/page.h",
+    "levels/process/": "levels/process/process.h",
+    "levels/process/ground/": "levels/process/ground/ground.h",
+    "levels/process/heap/": "levels/process/heap/heap.h",
+    "compat/libitm/tasks/": "compat/libitm/tasks/tasks.h",
+    "compat/libitm/pages/": "compat/libitm/pages/pages.h",
+    "hierarchy/exchange/": "hierarchy/exchange/exchange.h",
+    "hierarchy/threads/": "hierarchy/threads/threads.h",
+    "hierarchy/durability/": "hierarchy/durability/durability.h",
+    "hierarchy/watch/": "hierarchy/watch/watch.h",
+    "hierarchy/domain/": "hierarchy/domain/domain.h",
+    "hierarchy/transaction/": "hierarchy/transaction/transaction.h",
 }
 # Libraries of their own -> rooms that may include them, besides themselves.
 APART = {"rtm_emulator/": [], "observe/perf/": ["tools/", "tests/"]}
@@ -94,6 +134,14 @@ def may_include(folder, target):
     return any(target.startswith(prefix) for prefix in [folder] + MAY_INCLUDE[folder])
 
 
+def passes_by_door(name, target):
+    """The door that file `name` should have included instead of `target`; None: it may."""
+    room = max((room for room in DOORS if target.startswith(room)), key=len, default=None)
+    if room is None or name.startswith((room, "tests/")) or target == DOORS[room]:
+        return None
+    return DOORS[room]
+
+
 def violations(root):
     found = []
     for name in source_tree.code_files(root):
@@ -104,8 +152,12 @@ def violations(root):
             continue
         for match in INCLUDE.finditer(source_tree.read(root, name)):
             target = target_of(root, name, match.group(1), match.group(2))
-            if target is not None and not may_include(folder, target):
+            if target is None:
+                continue
+            if not may_include(folder, target):
                 found.append(f"{name}: {folder} may not include {target}")
+            elif (door := passes_by_door(name, target)) is not None:
+                found.append(f"{name}: includes {target}, not the door {door}")
     return found
 
 
@@ -123,11 +175,18 @@ def self_test():
         "observe/perf/encode.h",
         "storage/home.h",
         "storage/heap/heap.h",
-        "levels/page/view.h",
+        "levels/page/views/views.h",
         "levels/line/rtm.h",
         "hierarchy/exchange/directory.h",
+        "hierarchy/exchange/exchange.h",
+        "hierarchy/threads/current.h",
+        "hierarchy/threads/threads.h",
+        "hierarchy/durability/durability.h",
+        "hierarchy/watch/watch.h",
+        "hierarchy/domain/domain.h",
         "hierarchy/domain/opening.h",
         "hierarchy/transaction/retry.h",
+        "hierarchy/transaction/transaction.h",
         "hierarchy/api/handles.h",
         "compat/libxac/xac.h",
         "programs/json.h",
@@ -146,18 +205,27 @@ def self_test():
         "storage/a.cpp": '#include "storage/heap/heap.h"\n',
         "storage/heap/a.cpp": '#include "storage/home.h"\n',
         "hierarchy/exchange/a.cpp": (
-            '#include "levels/page/view.h"\n#include "levels/line/rtm.h"\n#include'
+            '#include "levels/page/views/views.h"\n#include "levels/line/rtm.h"\n#include'
             ' <tmh/domain.hpp>\n#include <vector>\n'
         ),
-        "hierarchy/domain/a.cpp": '#include "hierarchy/exchange/directory.h"\n',
-        "hierarchy/transaction/a.cpp": '#include "hierarchy/domain/opening.h"\n',
-        "hierarchy/api/a.cpp": '#include "hierarchy/transaction/retry.h"\n',
+        "hierarchy/threads/a.cpp": (
+            '#include "hierarchy/exchange/exchange.h"\n#include "hierarchy/threads/current.h"\n'
+        ),
+        "hierarchy/durability/a.cpp": '#include "hierarchy/exchange/exchange.h"\n',
+        "hierarchy/watch/a.cpp": '#include "hierarchy/threads/threads.h"\n',
+        "hierarchy/domain/a.cpp": (
+            '#include "hierarchy/domain/opening.h"\n#include "hierarchy/watch/watch.h"\n#include'
+            ' "hierarchy/durability/durability.h"\n'
+        ),
+        "hierarchy/transaction/a.cpp": '#include "hierarchy/domain/domain.h"\n',
+        "hierarchy/api/a.cpp": '#include "hierarchy/transaction/transaction.h"\n',
+        "tests/b_test.cpp": '#include "hierarchy/threads/current.h"\n',
         "compat/libxac/a.cpp": '#include "hierarchy/api/handles.h"\n',
         "rtm_emulator/a.cpp": (
             '#include <tmh/rtm_emulation.h>\n#include "rtm_emulator/exec.h"\n'
         ),
         "levels/page/a.cpp": (
-            '#include "levels/page/view.h"\n#include "storage/heap/heap.h"\n#include'
+            '#include "levels/page/views/views.h"\n#include "storage/heap/heap.h"\n#include'
             ' <tmh/error.hpp>\n'
         ),
         "examples/inverted_index/a.cpp": '#include "index.h"\n#include <tmh/domain.hpp>\n',
@@ -176,21 +244,32 @@ def self_test():
     }
     planted = {
         "platform/b.cpp": '#include "storage/heap/heap.h"\n',
-        "storage/b.cpp": '#include "levels/page/view.h"\n',
-        "storage/heap/b.cpp": '#include "levels/page/view.h"\n',
+        "storage/b.cpp": '#include "levels/page/views/views.h"\n',
+        "storage/heap/b.cpp": '#include "levels/page/views/views.h"\n',
         "levels/page/b.cpp": '#include "levels/line/rtm.h"\n',
-        "levels/line/b.cpp": '  #  include "levels/page/view.h"\n',
+        "levels/line/b.cpp": '  #  include "levels/page/views/views.h"\n',
         "levels/page/c.cpp": '#include <hierarchy/exchange/directory.h>\n',
         "levels/page/d.cpp": '#include <tmh/domain.hpp>\n',
-        "hierarchy/exchange/b.cpp": '#include "hierarchy/domain/opening.h"\n',
-        "hierarchy/domain/b.cpp": '#include "hierarchy/transaction/retry.h"\n',
+        "hierarchy/exchange/b.cpp": '#include "hierarchy/threads/threads.h"\n',
+        "hierarchy/threads/b.cpp": '#include "hierarchy/domain/domain.h"\n',
+        "hierarchy/threads/c.cpp": '#include "hierarchy/durability/durability.h"\n',
+        "hierarchy/threads/d.cpp": '#include "hierarchy/exchange/directory.h"\n',
+        "hierarchy/durability/b.cpp": '#include "hierarchy/threads/threads.h"\n',
+        "hierarchy/watch/b.cpp": '#include "hierarchy/domain/domain.h"\n',
+        "hierarchy/watch/c.cpp": '#include "hierarchy/threads/current.h"\n',
+        "hierarchy/domain/b.cpp": '#include "hierarchy/transaction/transaction.h"\n',
+        "hierarchy/domain/c.cpp": '#include <hierarchy/threads/current.h>\n',
+        "hierarchy/transaction/c.cpp": '#include "hierarchy/domain/opening.h"\n',
+        "hierarchy/api/f.cpp": '#include "hierarchy/transaction/retry.h"\n',
+        "tools/b.cpp": '#include "hierarchy/exchange/directory.h"\n',
+        "bench/d.cpp": '#include "hierarchy/threads/current.h"\n',
         "hierarchy/transaction/b.cpp": '#include "hierarchy/api/handles.h"\n',
         "hierarchy/api/b.cpp": '#include "compat/libxac/xac.h"\n',
         "hierarchy/api/c.cpp": '#include "tests/support/seed.h"\n',
         "hierarchy/e.cpp": "int x;\n",
         "include/tmh/b.hpp": '#include "platform/files.h"\n',
         "include/tmh/trees/b.hpp": "#include <tmh/domain.hpp>\n",
-        "compat/libxac/b.cpp": '#include "levels/page/view.h"\n',
+        "compat/libxac/b.cpp": '#include "levels/page/views/views.h"\n',
         "examples/b.cpp": '#include "hierarchy/api/handles.h"\n',
         "examples/c.cpp": '#include "../platform/files.h"\n',
         "programs/b.cpp": '#include "platform/files.h"\n',

@@ -50,8 +50,12 @@ LAYOUT = [
     "levels",
     "levels/line",
     "levels/page",
+    "levels/process",
     "hierarchy",
     "hierarchy/exchange",
+    "hierarchy/threads",
+    "hierarchy/durability",
+    "hierarchy/watch",
     "hierarchy/domain",
     "hierarchy/transaction",
     "hierarchy/api",
@@ -157,7 +161,7 @@ HUBS = (
     "include/tmh/options.hpp",
     "storage/home.h",
     "include/tmh/domain.hpp",
-    "levels/page/redo_writer.h",
+    "levels/page/redo/redo_writer.h",
 )
 
 

@@ -1,5 +1,5 @@
 // tests/itm/heap_calls.cpp -- a program whose malloc(), mmap() and their families are those of
-// method pages (compat/libitm/pages), with an engine of its own: threads in one process.
+// method pages (levels/process/heap), with an engine of its own: threads in one process.
 // Compiled with -fno-builtin: else the compiler moves stores that the engine looks at across
 // malloc().
 // Invariants: (1) results, errno and contents are as glibc's. (2) new, libstdc++, strdup() and
@@ -24,8 +24,9 @@
 #include <thread>
 #include <vector>
 
-#include "compat/libitm/pages/engine.h"
-#include "compat/libitm/pages/heap.h"
+#include "levels/process/for_calls.h"
+#include "levels/process/ground/own_task.h"
+#include "levels/process/heap/allocator.h"
 
 namespace tmh::itm::pages {
 

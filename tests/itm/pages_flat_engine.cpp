@@ -19,8 +19,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "compat/libitm/pages/engine.h"
-#include "compat/libitm/pages/tasks.h"
+#include "compat/libitm/tasks/task_life.h"
+#include "levels/process/faults.h"
+#include "levels/process/for_calls.h"
+#include "levels/process/for_tasks.h"
+#include "levels/process/ground/own_task.h"
 
 extern "C" {
 void *__libc_malloc(std::size_t bytes) noexcept;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "compat/libitm/pages/log.h"
+#include "levels/process/log.h"
 
 namespace tmh::itm::pages {
 
@@ -18,9 +18,9 @@ constexpr std::size_t kGuardBytes = 1u << 20;
 }  // namespace
 
 // A chunk too many is a fault.
-void *Memory::map_shared(std::size_t bytes) noexcept {
+void *reserve_shared(std::size_t bytes) noexcept {
   void *const memory = mmap(nullptr, bytes + kGuardBytes, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
   return memory;
 }

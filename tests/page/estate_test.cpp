@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "levels/page/engine.h"
-#include "levels/page/estate.h"
+#include "levels/page/shared/estate.h"
 #include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/joined.h"
@@ -200,18 +200,18 @@ TEST_F(EstateTest, AnEnginesListIsTreeThenAccessesThenTheLevelBelowThenOthers) {
   Joined joined(folder_.path());
   page::Engine engine(joined.memory, joined.slot, Detection::kLazy);
   const auto list = [&] {
-    const page::Estates &estates = engine.reaper().estates();
+    const page::Estates &estates = engine.ours().reaper.estates();
     return std::vector<const Estate *>(estates.begin(), estates.end());
   };
   ASSERT_EQ(list().size(), 2U);
-  EXPECT_EQ(list()[0], &engine.tree());
+  EXPECT_EQ(list()[0], &engine.ours().tree);
   EXPECT_NE(dynamic_cast<const page::AccessTable *>(list()[1]), nullptr);
   engine.use_recaller(&page::NothingToRecall::here());
   Told told;
   PlantedEstate other(0, left_->kinds[0], told);
-  engine.reaper().add(other);
+  engine.ours().reaper.add(other);
   ASSERT_EQ(list().size(), 4U);
-  EXPECT_EQ(list()[0], &engine.tree());
+  EXPECT_EQ(list()[0], &engine.ours().tree);
   EXPECT_EQ(list()[2], &page::NothingToRecall::here());
   EXPECT_EQ(list()[3], &other);
 }
@@ -236,7 +236,7 @@ TEST_F(EstateTest, DeadParticipantsReservedSlotsAreFreeAndItsMomentIsLeft) {
     return count;
   };
   EXPECT_EQ(reserved(), 3U);
-  engine.reaper().reap_dead(engine.lock_domain());
+  engine.ours().reaper.reap_dead(engine.lock_domain());
   EXPECT_EQ(reserved(), 0U);
   EXPECT_EQ(joined.memory.participant(dead).past, 0U);
   EXPECT_EQ(joined.memory.participant(dead).state, 0U);

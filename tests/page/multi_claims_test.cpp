@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "levels/page/claim_kind.h"
+#include "levels/page/views/claim_kind.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {

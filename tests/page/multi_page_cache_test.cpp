@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "levels/page/keep_policy.h"
+#include "levels/page/views/keep_policy.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {

@@ -22,7 +22,7 @@
 
 #include "hierarchy/exchange/page_waits.h"
 #include "hierarchy/transaction/policies.h"
-#include "levels/page/conflict.h"
+#include "levels/page/shared/conflict.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "levels/page/publisher.h"
+#include "levels/page/publish/publisher.h"
 #include "storage/control.h"
 #include "tests/support/joined.h"
 #include "tests/support/temp_folder.h"
@@ -19,7 +19,6 @@
 namespace tmh::test {
 namespace {
 
-using page::ConsistencyTree;
 using page::DomainLock;
 using page::Write;
 
@@ -42,8 +41,9 @@ class PublisherTest : public testing::Test {
 
   // A version slot with this word in the line.
   Write fill(std::uint64_t page, std::uint64_t word) {
-    expect_ok(tree_.slots().reserve(joined_.lock.take(), tree_.slots().reserved() + 1));
-    const Write write{storage::page_id(0, storage::PageIndex{page}), kLine, tree_.slots().take()};
+    expect_ok(ours_.tree.slots().reserve(ours_.lock.take(), ours_.tree.slots().reserved() + 1));
+    const Write write{storage::page_id(0, storage::PageIndex{page}), kLine,
+                      ours_.tree.slots().take()};
     expect_ok(joined_.memory.allocate_blocks(write.page, 1));
     std::memcpy(joined_.memory.version_data(write.slot) + kLineAt, &word, sizeof word);
     return write;
@@ -56,8 +56,8 @@ class PublisherTest : public testing::Test {
   }
   std::uint64_t read(std::uint64_t page, std::uint64_t stamp) {
     std::vector<std::byte> bytes(kPageBytes);
-    tree_.read(joined_.lock.take(), storage::page_id(0, storage::PageIndex{page}), stamp, kLine,
-               bytes.data());
+    ours_.tree.read(ours_.lock.take(), storage::page_id(0, storage::PageIndex{page}), stamp, kLine,
+                    bytes.data());
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + kLineAt, sizeof word);
     return word;
@@ -66,9 +66,8 @@ class PublisherTest : public testing::Test {
 
   const MemoryFolder folder_;
   Heir joined_{folder_.path()};
-  ConsistencyTree tree_{joined_.memory, joined_.slot, ConsistencyTree::Role::kKeepsSlots};
-  page::Turn turn_{joined_.memory, joined_.slot, joined_.lock};
-  page::Publisher publisher_{joined_.memory, turn_, tree_};
+  page::Ours ours_{joined_.memory, joined_.slot};
+  page::Publisher publisher_{ours_};
   std::vector<Write> writes_;
   page::RedoPlan plan_{joined_.memory};
   const page::Content content_{writes_, plan_};
@@ -100,14 +99,14 @@ TEST_F(PublisherTest, ContentThatIsTakenBackCommitsNothing) {
   const std::uint64_t before = clock();
   writes_ = {fill(1, 41)};
   publisher_.give_room_back(lock());
-  tree_.slots().give_back(writes_[0].slot);
+  ours_.tree.slots().give_back(writes_[0].slot);
   EXPECT_EQ(clock(), before);
   EXPECT_EQ(read(1, ~0ull >> 1), 0U);
-  EXPECT_EQ(tree_.slots().reserved(), 1U);
+  EXPECT_EQ(ours_.tree.slots().reserved(), 1U);
 }
 
 TEST_F(PublisherTest, ContentOfTheHolderOfTheTurnIsPublished) {
-  turn_.take_for_good();
+  ours_.turn.take_for_good();
   writes_ = {fill(1, 41)};
   const std::uint64_t stamp = publisher_.publish(lock(), content_, log_end_, false);
   EXPECT_EQ(stamp, clock());

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "levels/page/reaper.h"
-#include "levels/page/shared_files.h"
+#include "levels/page/shared/reaper.h"
+#include "levels/page/shared/shared_files.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/shared_lock.h"

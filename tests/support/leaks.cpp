@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "levels/page/layout.h"
+#include "levels/page/shared/layout.h"
 #include "storage/participants.h"
 #include "tests/support/temp_folder.h"
 

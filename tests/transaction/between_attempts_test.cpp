@@ -26,7 +26,7 @@
 
 #include "hierarchy/api/handles.h"
 #include "hierarchy/domain/domain_impl.h"
-#include "hierarchy/domain/line_users.h"
+#include "hierarchy/threads/line_users.h"
 #include "levels/line/line_memory.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"

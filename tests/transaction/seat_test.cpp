@@ -19,7 +19,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/domain/current.h"
+#include "hierarchy/threads/current.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"

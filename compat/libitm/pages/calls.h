@@ -3,6 +3,7 @@
 // Contexts:  the calling thread's transaction. NOT async-signal-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tmh::itm::pages {
@@ -49,6 +50,8 @@ struct Calls {
   // Appends the members of a JSON object; the number of characters.
   int (*statistics)(char *text, std::size_t bytes);
 };
+
+static_assert(offsetof(Calls, version) == 0);  // whatever follows it, libitm.so.1 reads that first
 
 // Of libitm.so.1, for its operator new; null in other methods.
 inline constinit const Calls *engine = nullptr;

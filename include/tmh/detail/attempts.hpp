@@ -1,7 +1,7 @@
 // include/tmh/detail/attempts.hpp -- one instance of a site: its attempts until one commits.
 // Shape:     what the caller asks for, and opaque storage for what the library keeps between the
 //            attempts of this instance. It lies in the caller's frame, so an instance allocates
-//            nothing. An instance whose thread has a seat at its site (hierarchy/domain/current.h)
+//            nothing. An instance whose thread has a seat at its site (hierarchy/threads/current.h)
 //            keeps nothing there until an attempt fails.
 // Sharing:   the thread's own.
 #pragma once

@@ -2,7 +2,7 @@
 // user's code: a load or store of one word. Not for direct use; tmh::field<T> is the interface.
 // Shape:     plain words, one object per thread and level. Level 1: filled by
 //            levels/line/software.h, which alone changes them elsewhere. Level 2 in a view of the
-//            thread's own: by hierarchy/domain/thread_views.h; there are no line words, and an
+//            thread's own: by hierarchy/threads/thread_views.h; there are no line words, and an
 //            access is a plain one elsewhere.
 // Invariant: (1) a line that is read in one of the ways below was unlocked, not U and not newer
 //            than `rv` then. It is unchanged as long as its word is not above `rv`: who changes it

@@ -1,0 +1,17 @@
+// hierarchy/threads/leave_hardware.cpp -- ending an attempt in RTM for what only level 2 can do.
+#include "hierarchy/threads/leave_hardware.h"
+
+#include "hierarchy/threads/current.h"
+#include "levels/line/rtm.h"
+
+namespace tmh::detail {
+
+void leave_hardware(Need need) noexcept {
+  if (current().hardware.depth != 0) line::rtm_abort(need);
+}
+
+bool runs_in_hardware(const LineDomain *domain) noexcept {
+  return current().hardware.depth != 0 && current().hardware.domain == domain;
+}
+
+}  // namespace tmh::detail
