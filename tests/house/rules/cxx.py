@@ -5,7 +5,7 @@ import re
 LITERAL_OR_COMMENT = re.compile(
     r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'
     r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
-DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*(?:\\\n[^\n]*)*", re.M)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", re.M)
 NOT_NEWLINE = re.compile(r"[^\n]")
 CLASS_HEAD = re.compile(r"(?<!enum )\b(?:class|struct|union)\s+"
                         r"(?:\[\[[^\]]*\]\]\s*|alignas\s*\([^;{]*?\)\s*)*"
