@@ -20,8 +20,8 @@ def count(texts):
 
 
 def rounded_up(number):
-    """To two digits, so that not each new line changes what the table says."""
-    step = 10 ** max(len(str(number)) - 2, 0)
+    """To tens, or two digits, so that not each new line changes what the table says."""
+    step = max(10, 10 ** (len(str(number)) - 2))
     return -(-number // step) * step
 
 

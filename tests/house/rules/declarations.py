@@ -167,6 +167,8 @@ def is_use(file, place, name):
                 return False
     if inside is not None and inside.scope.kind in ("file", "namespace"):
         # Type::function(...) of a definition names no use of Type.
+        if re.search(rf"\b{name}\s*::\s*~?$", file.code[inside.start:place]):
+            return False  # the second one of Type::Type
         behind = re.match(rf"{name}\s*::\s*~?(\w+)", file.code[place:])
         declared = [spot for _, _, spot in declared_in(inside)]
         if behind and inside.opens is not None and any(
