@@ -12,7 +12,7 @@ import re
 import sys
 
 import source_tree
-from rules import asserts, circles, classes
+from rules import asserts, circles, classes, cxx
 
 
 def rows(tree):
@@ -21,9 +21,9 @@ def rows(tree):
         rooms[circles.room_of(name)].append(name)
     largest_of = circles.largest_circles(tree)
     for room, members in sorted(rooms.items()):
-        texts = [tree.read(name) for name in members]
-        found = [counted for text in texts for counted in classes.classes(text)]
-        lines, count = asserts.count(texts)
+        found = [counted for name in members
+                 for counted in classes.classes(cxx.parsed(tree, name))]
+        lines, count = asserts.count([tree.read(name) for name in members])
         largest = max(found, key=lambda each: len(each.methods), default=None)
         yield (room, len(members), lines, len(found), len(largest_of.get(room, [])), count,
                lines // count if count else 0, len(largest.methods) if largest else 0,
@@ -37,8 +37,8 @@ def words(tree):
 
 def options(tree):
     """Fields of DomainOptions and of what it holds, and environment variables of the options."""
-    text = tree.read("include/tmh/options.hpp")
-    fields = sum(len(each.fields) for each in classes.classes(text) if each.name != "Option")
+    file = cxx.parsed(tree, "include/tmh/options.hpp")
+    fields = sum(len(each.fields) for each in classes.classes(file) if each.name != "Option")
     page = tree.read("docs/options.md")
     return fields, len(set(re.findall(r"\| `(TMH_[A-Z_0-9]+)`", page)))
 

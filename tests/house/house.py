@@ -17,7 +17,7 @@ import time
 import source_tree
 from rules import first_sentences, rule
 
-RULES = ("layering", "classes", "circles", "stems", "declarations", "asserts",
+RULES = ("layering", "classes", "circles", "stems", "declarations", "dead_files", "asserts",
          "readmes", "lines", "columns", "first_sentences", "citations", "format_sizes",
          "features")
 # Fewer files of code are not this project: nothing would be checked.

@@ -19,7 +19,9 @@ class Tree:
         self.files = project_files(root)
         self.file_set = frozenset(self.files)
         self.code = [name for name in self.files if name.endswith(CODE)]
+        self.code_set = frozenset(self.code)
         self._texts = {}
+        self.memo = {}  # what rules share
 
     def read(self, name):
         if name not in self._texts:

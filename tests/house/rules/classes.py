@@ -52,13 +52,12 @@ class Counted:
         self.bools += 1 if re.match(r"(mutable\s+)?bool\b", text) else 0
 
 
-def classes(text):
-    """The classes that `text` defines, each as a Counted."""
-    text = cxx.without_directives(cxx.without_comments(text))
+def classes(file):
+    """The classes that a cxx.File defines, each as a Counted."""
     counted_of = {}
-    for part in cxx.parts(text):
+    for part in file.parts():
         if part.opens is not None and part.opens.kind == "class":
-            line = text.count("\n", 0, part.opens.start) + 1
+            line = file.code.count("\n", 0, part.opens.start) + 1
             counted_of[part.opens] = Counted(part.opens.name, line)
         elif part.scope in counted_of and part.sign != "}":
             counted_of[part.scope].add(part.text, part.scope.name)
@@ -82,7 +81,7 @@ class Classes(Rule):
         for name in tree.code:
             if not name.startswith(ROOMS):
                 continue
-            for counted in filter(is_large, classes(tree.read(name))):
+            for counted in filter(is_large, classes(cxx.parsed(tree, name))):
                 methods, fields = len(counted.methods), len(counted.fields)
                 yield Violation(name, counted.line,
                                 f"{counted.name} has {methods} methods and {fields} fields",

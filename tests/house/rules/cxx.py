@@ -1,11 +1,14 @@
 """cxx.py -- C++ as text: what clang-format has laid out needs no compiler."""
 
+import collections
 import re
 
 LITERAL_OR_COMMENT = re.compile(
     r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'
     r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", re.M)
+TOKEN = re.compile(r"[A-Za-z_]\w*")
+DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 NOT_NEWLINE = re.compile(r"[^\n]")
 CLASS_HEAD = re.compile(r"(?<!enum )\b(?:class|struct|union)\s+"
                         r"(?:\[\[[^\]]*\]\]\s*|alignas\s*\([^;{]*?\)\s*)*"
@@ -89,3 +92,44 @@ def parts(text):
         elif sign == "}" and len(scopes) > 1:
             scopes.pop().end = place
         yield part
+
+
+class File:
+    """What a file of code says, once."""
+
+    def __init__(self, text):
+        self.plain = without_comments(text)
+        self.code = without_directives(self.plain)
+        self._parts = self._places = self._named = None
+
+    def named_by_directives(self):
+        """What preprocessor lines name, but for the macro that each defines."""
+        if self._named is None:
+            self._named = set()
+            for match in DIRECTIVE.finditer(self.plain):
+                names = TOKEN.findall(match.group(0))
+                defined = DEFINE.match(match.group(0))
+                if defined:
+                    names.remove(defined.group(1))
+                self._named.update(names)
+        return self._named
+
+    def places_of(self, name):
+        if self._places is None:
+            self._places = collections.defaultdict(list)
+            for match in TOKEN.finditer(self.code):
+                self._places[match.group(0)].append(match.start())
+        return self._places[name]
+
+    def parts(self):
+        if self._parts is None:
+            self._parts = list(parts(self.code))
+        return self._parts
+
+
+def parsed(tree, name):
+    """The File of a file of a tree, made once."""
+    key = (parsed, name)
+    if key not in tree.memo:
+        tree.memo[key] = File(tree.read(name))
+    return tree.memo[key]

@@ -29,11 +29,10 @@ SetUpTestSuite TearDownTestSuite PrintTo showValue __cyg_profile_func_enter __cy
 COUNTED = ("function", "constant", "enumerator", "type")
 # Headers whose macros and functions generated code uses.
 GENERATED = "tests/itm/generated/"
-TOKEN = re.compile(r"[A-Za-z_]\w*")
 ATTRIBUTES = re.compile(r"\[\[.*?\]\]|\balignas\s*\([^()]*(?:\([^()]*\)[^()]*)*\)"
                         r"|\b__attribute__\s*\(\(.*?\)\)|\bnoexcept\s*\([^()]*(?:\([^()]*\)[^()]*)*\)",
                         re.S)
-DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+QUALIFIES = re.compile(r"\s*::\s*~?(\w+)")
 
 
 def blanked(pattern, text):
@@ -65,7 +64,7 @@ def declared_in(part):
         for at, sign in enumerate(text + ","):
             depth += (sign in "({[") - (sign in ")}]")
             if sign == "," and depth == 0:
-                name = TOKEN.search(text, start)
+                name = cxx.TOKEN.search(text, start)
                 if name and name.start() < at:
                     yield "enumerator", name.group(0), name.start()
                 start = at + 1
@@ -127,23 +126,10 @@ def declares_more(file, part):
     return not file.code[part.opens.end + 1:].lstrip().startswith(";")
 
 
-class File:
-    """What a file of code says, once."""
-
-    def __init__(self, text):
-        self.plain = cxx.without_comments(text)
-        self.code = cxx.without_directives(self.plain)
-        self._parts = None
-
-    def parts(self):
-        if self._parts is None:
-            self._parts = list(cxx.parts(self.code))
-        return self._parts
-
-    def declarations(self):
-        for part in self.parts():
-            for kind, name, place in declared_in(part):
-                yield kind, name, part.start + place, part
+def declarations(file):
+    for part in file.parts():
+        for kind, name, place in declared_in(part):
+            yield kind, name, part.start + place, part
 
 
 def is_use(file, place, name):
@@ -167,17 +153,15 @@ def is_use(file, place, name):
                 return False
     if inside is not None and inside.scope.kind in ("file", "namespace"):
         # Type::function(...) of a definition names no use of Type.
-        if re.search(rf"\b{name}\s*::\s*~?$", file.code[inside.start:place]):
+        if file.code[inside.start:place].endswith((f"{name}::", f"{name}::~")):
             return False  # the second one of Type::Type
-        behind = re.match(rf"{name}\s*::\s*~?(\w+)", file.code[place:])
+        behind = QUALIFIES.match(file.code, place + len(name))
         declared = [spot for _, _, spot in declared_in(inside)]
         if behind and inside.opens is not None and any(
                 inside.start + spot >= place for spot in declared):
             return False
         if behind and behind.group(1) == name:
             return False  # a constructor
-        if behind and file.code[place:].startswith(f"{name}::~"):
-            return False
     return True
 
 
@@ -191,14 +175,14 @@ class Declarations(Rule):
     }
 
     def violations(self, tree):
-        files = {name: File(tree.read(name)) for name in tree.code}
-        tokens = {name: TOKEN.findall(file.plain) for name, file in files.items()}
+        files = {name: cxx.parsed(tree, name) for name in tree.code}
+        tokens = {name: cxx.TOKEN.findall(file.plain) for name, file in files.items()}
         total = collections.Counter()
         for found in tokens.values():
             total.update(found)
         for name in tree.files:
             if LINKED.fullmatch(name):
-                total.update(TOKEN.findall(tree.read(name)))
+                total.update(cxx.TOKEN.findall(tree.read(name)))
         candidates = collections.defaultdict(list)
         declared = collections.Counter()
         for path, file in files.items():
@@ -206,11 +190,11 @@ class Declarations(Rule):
                 continue
             if path.startswith(GENERATED):
                 continue
-            for kind, name, place, part in file.declarations():
+            for kind, name, place, part in declarations(file):
                 declared[name] += 1
                 if kind in COUNTED and name not in IMPLICIT and not declares_more(file, part):
                     candidates[name].append((path, place, kind))
-            for match in DEFINE.finditer(file.plain):
+            for match in cxx.DEFINE.finditer(file.plain):
                 declared[match.group(1)] += 1
                 candidates[match.group(1)].append((path, match.start(1), "macro"))
         self.suspects = {name: places for name, places in candidates.items()
@@ -231,18 +215,13 @@ class Declarations(Rule):
     @staticmethod
     def may_be_dead(name, places, others):
         """Worth a look? A type's own members name it often."""
-        return others <= (40 if places[0][2] == "type" else 10)
+        return others <= (20 if places[0][2] == "type" else 6)
 
     @staticmethod
     def uses(file, name):
-        directives = [match for match in cxx.DIRECTIVE.finditer(file.plain)]
-        for match in directives:
-            own = DEFINE.match(match.group(0))
-            found = len(re.findall(rf"\b{name}\b", match.group(0)))
-            if found > (1 if own and own.group(1) == name else 0):
-                return True
-        return any(is_use(file, match.start(), name)
-                   for match in re.finditer(rf"\b{name}\b", file.code))
+        if name in file.named_by_directives():
+            return True
+        return any(is_use(file, place, name) for place in file.places_of(name))
 
 
 Declarations.right = {
