@@ -12,6 +12,7 @@
 
 #include "levels/page/page.h"
 #include "levels/page/redo/redo.h"
+#include "platform/assert.h"
 
 namespace tmh::detail {
 
@@ -19,7 +20,10 @@ class PageRunners;
 class ThreadView;
 
 struct PageRunner {
-  [[nodiscard]] page::Transaction &transaction() const noexcept { return engine->transaction(); }
+  [[nodiscard]] page::Transaction &transaction() const noexcept {
+    TMH_ASSERT(engine != nullptr);
+    return engine->transaction();
+  }
 
   std::mutex mutex;
   page::Engine *engine = nullptr;

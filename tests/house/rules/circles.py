@@ -94,7 +94,7 @@ class Circles(Rule):
         "hierarchy/transaction": 2,
         "levels/line": 2,
         "levels/page": 3,
-        "platform": 5,
+        "platform": 4,
         "rtm_emulator": 7,
         "storage/heap": 2,
         "tools": 4,

@@ -28,6 +28,8 @@ LOW = [
     "platform/",
     "observe/",
 ]
+# Needs nothing else: every room can state what it expects.
+ASSERT = "platform/assert.h"
 LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/line/", "levels/page/"]
 BELOW_DOMAIN = [
     "hierarchy/exchange/",
@@ -58,7 +60,7 @@ MAY_INCLUDE = {
     "hierarchy/domain/": LEVELS + BELOW_DOMAIN,
     "hierarchy/transaction/": LEVELS + BELOW_DOMAIN + ["hierarchy/domain/"],
     "hierarchy/api/": ALL_ROOMS,
-    "compat/": ["include/", "hierarchy/"],
+    "compat/": ["include/", "hierarchy/", ASSERT],
     # A library of its own on level 1 alone.
     "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
     # The engine of its methods pages, and what that engine brings to a program.
@@ -73,7 +75,7 @@ MAY_INCLUDE = {
     "tools/": ALL_ROOMS + ["programs/", "examples/workloads/"],
     "bench/": ALL_ROOMS
     + ["programs/", "examples/trees/", "examples/structures/", "examples/workloads/"],
-    "bindings/python/": ["include/"],  # what a user sees
+    "bindings/python/": ["include/", ASSERT],  # what a user sees
     "examples/": ["include/"],
     # Programs, and not pages of a manual.
     "examples/inverted_index/": ["include/", "programs/", "examples/"],
