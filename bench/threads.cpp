@@ -19,6 +19,7 @@
 #include <tuple>
 #include <vector>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "bench/support/modes.h"
@@ -48,9 +49,9 @@ struct Way {
 };
 constexpr std::array<Way, 6> kWays = {{
     {"1 thread, process's view", 1, 1, ThreadViewUse::kNever},
-    {"1 thread, own view", 1, 1, ThreadViewUse::kAlways},
+    {"1 thread, own view", 1, 1, lab::kOwnViewAlways},
     {"2 threads, one after the other", 1, 2, ThreadViewUse::kNever},
-    {"2 threads, own views", 1, 2, ThreadViewUse::kAlways},
+    {"2 threads, own views", 1, 2, lab::kOwnViewAlways},
     {"2 threads, auto", 1, 2, ThreadViewUse::kAuto},
     {"2 processes", 2, 1, ThreadViewUse::kNever},
 }};
@@ -169,8 +170,7 @@ class ThreadsBench {
       if (count != expected(mode, work)) throw std::runtime_error("an integer holds a wrong count");
     }
     const std::uint64_t in_views = domain.counters().thread_view_instances;
-    if ((way.views == ThreadViewUse::kAlways) != (in_views != 0) &&
-        way.views != ThreadViewUse::kAuto)
+    if ((way.views == lab::kOwnViewAlways) != (in_views != 0) && way.views != ThreadViewUse::kAuto)
       throw std::runtime_error("the instances did not run where they should");
     clock.meet();
   }

@@ -43,6 +43,9 @@ tmh_add_house_test(docs docs.py "${PROJECT_SOURCE_DIR}"
   $<$<BOOL:${TMH_DOXYGEN}>:${PROJECT_BINARY_DIR}/docs/Doxyfile.headers>
   $<$<BOOL:${TMH_DOXYGEN}>:${TMH_DOXYGEN}>)
 tmh_add_house_test(docs_can_fail docs.py "${PROJECT_SOURCE_DIR}" --self-test)
+tmh_add_house_test(budgets_can_fail budgets.py --self-test)
+tmh_add_house_test(measurements ../../bench/measurements.py "${PROJECT_SOURCE_DIR}" --check)
+tmh_add_house_test(measurements_can_fail ../../bench/measurements.py --self-test)
 tmh_add_house_test(man man.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(man_can_fail man.py --self-test)
 if(TMH_HAVE_RTM_EMULATION)

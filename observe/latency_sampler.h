@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <tmh/lab.hpp>
 #include <tmh/options.hpp>
 
 #include "platform/assert.h"
@@ -69,7 +70,7 @@ enum class SampledKind : std::uint8_t { kLines, kPages, kQueries };
 // An attempt begins, in the thread that has these samplers (one for each SampledKind).
 [[nodiscard]] inline Timed start_timing(Latency how, Sampler (&samplers)[3],
                                         SampledKind kind) noexcept {
-  if (how == Latency::kFull) return {platform::ticks(), 1};
+  if (how == lab::kEachAttempt) return {platform::ticks(), 1};
   return samplers[static_cast<std::size_t>(kind)].next();
 }
 // It has ended.

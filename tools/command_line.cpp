@@ -379,8 +379,9 @@ class CommandLine {
   }
 
   void add_policies() {
-    (void)add_bare(line_, "policies", "What can be chosen, and what each value means", &policies_,
-                   "tmh policies");
+    add_bare(line_, "policies", "What can be chosen, and what each value means", &policies_,
+             "tmh policies")
+        .add_flag("--lab", policies_.lab, "values for research alone, see tmh/lab.hpp");
   }
 
   // Prints what the command line itself says, so there is nothing else to run.

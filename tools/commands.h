@@ -100,6 +100,7 @@ struct TopCommand {
 // What can be chosen, and what each value means.
 struct PoliciesCommand {
   bool json = false;
+  bool lab = false;  // those for research
 };
 [[nodiscard]] Exit run(const PoliciesCommand &command);
 

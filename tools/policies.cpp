@@ -1,4 +1,5 @@
-// tools/policies.cpp -- tmh policies: every value of every choice, one sentence each.
+// tools/policies.cpp -- tmh policies: every value of every choice, one sentence each; those for
+// research by --lab.
 #include <fmt/format.h>
 
 #include <string>
@@ -15,7 +16,8 @@ namespace tmh::tools {
 using hierarchy::Listed;
 
 Exit run(const PoliciesCommand &command) {
-  const std::vector<Listed> choices = hierarchy::all_choices();
+  const std::vector<Listed> choices =
+      command.lab ? hierarchy::lab_choices() : hierarchy::all_choices();
   if (command.json) {
     Json list = Json::array();
     for (const Listed &listed : choices)

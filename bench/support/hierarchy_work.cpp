@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include <tmh/field.hpp>
+#include <tmh/lab.hpp>
 #include <tmh/site.hpp>
 #include <tmh/tmh.hpp>
 
@@ -234,7 +235,7 @@ std::vector<HierarchyContestant> crossing_contestants() {
   std::vector<HierarchyContestant> all;
   for (const CrossPolicy cross :
        {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait,
-        CrossPolicy::kWaitForUpper, CrossPolicy::kUpperYields})
+        lab::kWaitForUpper, lab::kUpperYields})
     all.push_back({to_string(cross), HierarchyKind::kCrossing, "", cross});
   return all;
 }

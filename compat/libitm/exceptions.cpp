@@ -1,4 +1,4 @@
-// compat/libitm/exceptions.cpp -- exceptions in transactions: the C++ runtime's calls, noted.
+// compat/libitm/exceptions.cpp -- exceptions in transactions, noted, and undone.
 #include "compat/libitm/exceptions.h"
 
 #include <cxxabi.h>
@@ -8,24 +8,11 @@
 #include <cstring>
 #include <new>
 
-#include "compat/libitm/thread.h"
 #include "platform/assert.h"
 
 extern "C" {
-// As libstdc++ exports them.
-void *__cxa_allocate_exception(std::size_t bytes) noexcept;
-void *__cxa_begin_catch(void *unwinding) noexcept;
-void __cxa_end_catch();
-// By another name: the compilers know this one, each with other types.
-[[noreturn]] void runtime_throw(void *object, void *type,
-                                void (*destroy)(void *)) __asm__("__cxa_throw");
+// As libstdc++ exports it.
 void __cxa_tm_cleanup(void *unthrown, void *unwinding, unsigned int caught) noexcept;
-
-void *_ITM_cxa_allocate_exception(std::size_t bytes) noexcept;
-void _ITM_cxa_free_exception(void *object) noexcept;
-void _ITM_cxa_throw(void *object, void *type, void (*destroy)(void *));
-void *_ITM_cxa_begin_catch(void *unwinding) noexcept;
-void _ITM_cxa_end_catch();
 }
 
 namespace tmh::itm {
@@ -38,10 +25,6 @@ struct ExceptionGlobals {
   unsigned int uncaught;
 };
 
-// The object lies directly behind the unwinder's header.
-void *object_of(void *unwinding) noexcept {
-  return static_cast<_Unwind_Exception *>(unwinding) + 1;
-}
 void *header_of(void *object) noexcept { return static_cast<_Unwind_Exception *>(object) - 1; }
 
 // Thrown, not caught.
@@ -98,32 +81,3 @@ void Exceptions::roll_back(const Mark &mark) noexcept {
 }
 
 }  // namespace tmh::itm
-
-using tmh::itm::Thread;
-
-void *_ITM_cxa_allocate_exception(std::size_t bytes) noexcept {
-  void *const object = __cxa_allocate_exception(bytes);
-  Thread::self().note_exception(object, bytes);
-  return object;
-}
-
-void _ITM_cxa_free_exception(void *object) noexcept {
-  Thread::self().note_freed(object, tmh::itm::free_exception);
-}
-
-void _ITM_cxa_throw(void *object, void *type, void (*destroy)(void *)) {
-  Thread::self().note_thrown(object);
-  runtime_throw(object, type, destroy);
-}
-
-void *_ITM_cxa_begin_catch(void *unwinding) noexcept {
-  Thread::self().note_caught(tmh::itm::object_of(unwinding));
-  void *const caught = __cxa_begin_catch(unwinding);
-  Thread::self().keep_caught();
-  return caught;
-}
-
-void _ITM_cxa_end_catch() {
-  Thread::self().note_end_of_catch();
-  __cxa_end_catch();
-}

@@ -6,6 +6,8 @@
 // Why:       libstdc++'s __cxa_tm_cleanup is made for this.
 #pragma once
 
+#include <unwind.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -14,6 +16,10 @@
 
 namespace tmh::itm {
 
+// unwinding: the unwinder's header, directly behind which the object lies.
+[[nodiscard]] inline void *object_of(void *unwinding) noexcept {
+  return static_cast<_Unwind_Exception *>(unwinding) + 1;
+}
 // Allocated, not thrown.
 void free_exception(void *object);
 

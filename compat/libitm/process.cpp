@@ -1,4 +1,4 @@
-// compat/libitm/process.cpp -- the environment, forks, and the end of the process.
+// compat/libitm/process.cpp -- the environment, and the end of the process.
 #include "compat/libitm/process.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,6 @@
 #include <new>
 #include <string_view>
 
-#include "compat/libitm/thread.h"
 #include "levels/line/rtm_detection.h"
 #include "platform/assert.h"
 
@@ -72,49 +71,7 @@ void begin_making() noexcept {
 }
 void end_making() noexcept { is_making.store(false, std::memory_order_release); }
 
-// A transaction that forks holds nobody up: it may be one that another fork lets go on.
-[[nodiscard]] bool forks_inside() noexcept {
-  const Thread *const thread = this_thread;
-  return thread != nullptr && thread->is_inside();
-}
-
-void before_fork() noexcept {
-  if (forks_inside()) return;
-  begin_making();
-  Process *const process = made.load(std::memory_order_relaxed);  // made by who held is_making
-  if (process != nullptr) process->gate.hold(process);
-}
-
-void after_fork_in_parent() noexcept {
-  if (forks_inside()) return;
-  Process *const process = made.load(std::memory_order_relaxed);  // as before_fork()
-  if (process != nullptr) process->gate.let_go(process);
-  end_making();
-}
-
-void forget_context(line::LineMemory &memory, std::uint32_t number) noexcept {
-  memory.give_back(number);
-  std::atomic<std::uint64_t> &priority = memory.state().priority;
-  if (priority.load(std::memory_order_relaxed) == number + 1)  // one thread
-    priority.store(0, std::memory_order_relaxed);
-}
-
-void after_fork_in_child() noexcept {
-  Process *const process = made.load(std::memory_order_relaxed);  // as before_fork()
-  tmh::itm::pages::engine = nullptr;
-  if (process != nullptr) {
-    const Thread *const thread = this_thread;
-    process->pages = nullptr;  // the child's memory is its own: its transactions run one by one
-    const bool is_known = thread != nullptr;
-    process->gate.forget_others(is_known ? thread->accesses.lines().slot() : nullptr,
-                                is_known ? thread->accesses.lone() : nullptr);
-    if (process->has_lines)
-      for (std::uint32_t i = 0; i < process->memory.contexts_high(); ++i)
-        if (!is_known || !thread->accesses.lines().has_context(i))
-          forget_context(process->memory, i);
-  }
-  end_making();
-}
+void end_of_thread(void *thread) { Process::self().end_thread(thread); }
 
 }  // namespace
 
@@ -135,22 +92,26 @@ Process &Process::self() noexcept {
   return process != nullptr ? *process : *make_process();
 }
 
-namespace {
-
-// A task of method pages has a copy of main's Process, or else one of its own, and what that one
-// registers ends with it (the totals' writer), or stays for ever (a key, of which all tasks have
-// 1024). So main, which may never run a transaction, has one before there are tasks.
-[[gnu::constructor]] void start() noexcept {
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  const char *const method = variable("ITM_DEFAULT_METHOD");
-  if (method != nullptr && std::string_view(method).starts_with("pages")) (void)Process::self();
+Process *Process::hold() noexcept {
+  begin_making();
+  return made.load(std::memory_order_relaxed);  // made by who held is_making
 }
 
-}  // namespace
+Process *Process::held() noexcept {
+  return made.load(std::memory_order_relaxed);  // by who held is_making, or as it was then
+}
+
+void Process::let_go() noexcept { end_making(); }
+
+bool Process::is_pages_asked_for() noexcept {
+  const char *const method = variable("ITM_DEFAULT_METHOD");
+  return method != nullptr && std::string_view(method).starts_with("pages");
+}
 
 Process::Process() noexcept {
   TMH_ASSERT(made.load(std::memory_order_relaxed) == nullptr);  // under is_making
-  Thread::make_key();
+  if (pthread_key_create(&thread_key, end_of_thread) != 0)
+    die("there is no key for the data of threads left");
   read_environment();
   find("_Znwm", &operators.make);
   find("_Znam", &operators.make_array);

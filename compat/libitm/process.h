@@ -5,6 +5,8 @@
 // Contexts:  NOT async-signal-safe.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -43,6 +45,14 @@ struct ProgramOperators {
 class Process {
  public:
   [[nodiscard]] static Process &self() noexcept;
+  // At a fork: none is made from here on, until let_go(); a child that forked meanwhile would wait
+  // for ever. Null: none has been made.
+  [[nodiscard]] static Process *hold() noexcept;
+  // What it was at the fork.
+  [[nodiscard]] static Process *held() noexcept;
+  static void let_go() noexcept;
+  // By the environment, whether or not the engine is there.
+  [[nodiscard]] static bool is_pages_asked_for() noexcept;
 
   Method method = Method::kLines;
   bool has_lines = false;               // else there is no memory for level 1: all run alone
@@ -52,6 +62,9 @@ class Process {
   Gate gate;
   Totals totals;
   ProgramOperators operators{};
+  // Of the data of each thread; what is called with them at the thread's end.
+  pthread_key_t thread_key{};
+  void (*end_thread)(void *thread) = nullptr;
 
  private:
   friend Process *make_process() noexcept;

@@ -19,8 +19,6 @@ namespace {
 // What the compiled code says of a transaction that level 1 can run: of these, the first alone.
 constexpr std::uint32_t kLinesProperties = kHasInstrumented | kGoesIrrevocable | kOmitsAfterWrite;
 
-pthread_key_t thread_key;
-
 void end_thread(void *thread) {
   auto *const own = static_cast<Thread *>(thread);
   if (own->is_inside()) die("a thread ends in a transaction");
@@ -35,20 +33,16 @@ void die_on_pages() { this_thread->forget(); }
 
 }  // namespace
 
-void Thread::make_key() noexcept {
-  if (pthread_key_create(&thread_key, end_thread) != 0)
-    die("there is no key for the data of threads left");
-}
-
 Thread &Thread::make_self() {
   Process &process = Process::self();
+  process.end_thread = end_thread;
   if (process.pages != nullptr)
     process.pages->set_functions(leave_pages, go_irrevocable_on_pages, die_on_pages);
   // A slot keeps its thread object for the next thread: others may ask it to move on at any time.
   Gate::Slot *const slot = process.has_lines ? process.gate.take_slot() : nullptr;
   Thread *thread = slot == nullptr ? nullptr : static_cast<Thread *>(slot->owner);
   if (thread == nullptr) thread = new (std::nothrow) Thread(process, slot);
-  if (thread == nullptr || pthread_setspecific(thread_key, thread) != 0)
+  if (thread == nullptr || pthread_setspecific(process.thread_key, thread) != 0)
     die("no memory for a thread's transactions");
   TMH_ASSERT(!thread->is_inside() && thread->accesses.lines().slot() == slot);
   thread->exceptions_.attach();

@@ -34,8 +34,6 @@ class Thread {
   void retire() noexcept;
   // The thread's; made now if there is none.
   [[nodiscard]] static inline Thread &self();
-  // Before any thread's: Process makes the key of their data.
-  static void make_key() noexcept;
 
   [[nodiscard]] std::uint32_t begin(std::uint32_t properties, const Registers &registers);
   void commit();

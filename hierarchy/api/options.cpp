@@ -2,6 +2,7 @@
 // Shape:     parse(), to_string() and the lists in error messages read the rows in
 //            tmh/policies.hpp and tmh/options.hpp.
 // Invariant: parse(to_string(value)) == value for every valid value.
+#include <tmh/lab.hpp>
 #include <tmh/options.hpp>
 
 #include <array>
@@ -27,11 +28,19 @@ constexpr std::uint32_t kScanInstancesMax = 1'000'000, kCacheMebibytesMax = 1u <
 constexpr std::uint32_t kBackoffUsLimit = 1'000'000;
 
 template <class Enum, std::size_t N>
-constexpr const Enum *find(const Spelling<Enum> (&table)[N], std::string_view text) noexcept {
+constexpr const Enum *find_value(const Spelling<Enum> (&table)[N], std::string_view text) noexcept {
   for (const auto &entry : table) {
     if (text == entry.text) return &entry.value;
   }
   return nullptr;
+}
+
+// In a table, or in that of tmh/lab.hpp.
+template <class Enum, std::size_t N, std::size_t M>
+constexpr const Enum *find_value(const Spelling<Enum> (&table)[N], const Spelling<Enum> (&lab)[M],
+                                 std::string_view text) noexcept {
+  const Enum *const value = find_value(table, text);
+  return value != nullptr ? value : find_value(lab, text);
 }
 
 // "invalid" is no spelling, so that a value which never was one cannot be read back as another.
@@ -43,11 +52,20 @@ constexpr const char *spell(const Spelling<Enum> (&table)[N], Enum value) noexce
   return "invalid";
 }
 
-// What to_string() writes parse() reads back: of each table, each text and each value stands once.
+template <class Enum, std::size_t N, std::size_t M>
+constexpr const char *spell(const Spelling<Enum> (&table)[N], const Spelling<Enum> (&lab)[M],
+                            Enum value) noexcept {
+  for (const auto &entry : lab) {
+    if (value == entry.value) return entry.text;
+  }
+  return spell(table, value);
+}
+
+// What to_string() writes parse() reads back: in each table each text and each value stands once.
 template <class Enum, std::size_t N>
 constexpr bool goes_both_ways(const Spelling<Enum> (&table)[N]) noexcept {
   for (const auto &entry : table) {
-    if (find(table, entry.text) != &entry.value) return false;
+    if (find_value(table, entry.text) != &entry.value) return false;
     if (std::string_view(spell(table, entry.value)) != entry.text) return false;
   }
   return true;
@@ -75,13 +93,13 @@ bool parse_backoff_us(std::string_view digits, std::uint32_t *out) noexcept {
 class PolicyParser {
  public:
   bool word(std::string_view text) noexcept {
-    if (const auto *conflict = find(kConflictPolicies, text))
+    if (const auto *conflict = find_value(kConflictPolicies, text))
       return set(&seen_conflict_, &policy_.conflict, *conflict);
-    if (const auto *age = find(kAges, text)) return set(&seen_age_, &policy_.keep_age, *age);
-    if (const auto *backoff = find(kBackoffs, text))
+    if (const auto *age = find_value(kAges, text)) return set(&seen_age_, &policy_.keep_age, *age);
+    if (const auto *backoff = find_value(kBackoffs, text))
       return set(&seen_backoff_, &policy_.backoff, *backoff);
     if (text.substr(0, kIsolationKey.size()) == kIsolationKey) {
-      const auto *isolation = find(kIsolations, text.substr(kIsolationKey.size()));
+      const auto *isolation = find_value(kIsolations, text.substr(kIsolationKey.size()));
       return isolation != nullptr && set(&seen_isolation_, &policy_.isolation, *isolation);
     }
     if (text.substr(0, kPageCacheKey.size()) == kPageCacheKey) {
@@ -151,14 +169,18 @@ bool parse_threshold(std::string_view text, GroupCommit *group, unsigned *seen) 
   return false;
 }
 
-template <class Enum, std::size_t N>
-Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *out,
-                Errc wrong) noexcept {
+// value: found, or null.
+template <class Enum>
+Errc give(const Enum *value, Enum *out, Errc wrong) noexcept {
   if (out == nullptr) return Errc::kBadArgument;
-  const Enum *value = find(table, spec);
   if (value == nullptr) return wrong;
   *out = *value;
   return Errc::kOk;
+}
+template <class Enum, std::size_t N>
+Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *out,
+                Errc wrong) noexcept {
+  return give(find_value(table, spec), out, wrong);
 }
 
 }  // namespace
@@ -182,13 +204,13 @@ Errc parse(std::string_view spec, Tracking *out) noexcept {
   return parse_enum(kTrackings, spec, out, Errc::kBadTracking);
 }
 Errc parse(std::string_view spec, ThreadViewUse *out) noexcept {
-  return parse_enum(kThreadViewUses, spec, out, Errc::kBadLevels);
+  return give(find_value(kThreadViewUses, lab::kThreadViewUses, spec), out, Errc::kBadLevels);
 }
 Errc parse(std::string_view spec, EarlyRelease *out) noexcept {
   return parse_enum(kEarlyReleases, spec, out, Errc::kBadDurability);
 }
 Errc parse(std::string_view spec, Latency *out) noexcept {
-  return parse_enum(kLatencies, spec, out, Errc::kBadArgument);
+  return give(find_value(kLatencies, lab::kLatencies, spec), out, Errc::kBadArgument);
 }
 Errc parse(std::string_view spec, Stray *out) noexcept {
   return parse_enum(kStrays, spec, out, Errc::kBadArgument);
@@ -237,7 +259,7 @@ Errc parse(std::string_view spec, Levels *out) noexcept {
   return parse_enum(kLevels, spec, out, Errc::kBadLevels);
 }
 Errc parse(std::string_view spec, CrossPolicy *out) noexcept {
-  return parse_enum(kCrossPolicies, spec, out, Errc::kBadLevels);
+  return give(find_value(kCrossPolicies, lab::kCrossPolicies, spec), out, Errc::kBadLevels);
 }
 
 // A kind, and behind '=' its limit.
@@ -245,7 +267,7 @@ Errc parse(std::string_view spec, Escalation *out) noexcept {
   if (out == nullptr) return Errc::kBadArgument;
   Escalation escalation;
   const auto equals = spec.find('=');
-  const EscalationKind *kind = find(kEscalations, spec.substr(0, equals));
+  const EscalationKind *kind = find_value(kEscalations, lab::kEscalations, spec.substr(0, equals));
   if (kind == nullptr) return Errc::kBadLevels;
   escalation.kind = *kind;
   if (equals != std::string_view::npos) {
@@ -298,10 +320,12 @@ std::string to_string(const GroupCommit &group) {
   return text;
 }
 const char *to_string(Levels levels) noexcept { return spell(kLevels, levels); }
-const char *to_string(CrossPolicy policy) noexcept { return spell(kCrossPolicies, policy); }
+const char *to_string(CrossPolicy policy) noexcept {
+  return spell(kCrossPolicies, lab::kCrossPolicies, policy);
+}
 std::string to_string(const Escalation &escalation) {
   if (escalation.kind == EscalationKind::kOwn) return "own";
-  std::string text = spell(kEscalations, escalation.kind);
+  std::string text = spell(kEscalations, lab::kEscalations, escalation.kind);
   if (escalation.kind == EscalationKind::kAfterAttempts)
     text += '=' + std::to_string(escalation.attempts);
   if (escalation.kind == EscalationKind::kAfterWasted)
@@ -342,10 +366,14 @@ std::string to_string(const Policy &policy) {
 }
 
 const char *to_string(Tracking tracking) noexcept { return spell(kTrackings, tracking); }
-const char *to_string(ThreadViewUse use) noexcept { return spell(kThreadViewUses, use); }
+const char *to_string(ThreadViewUse use) noexcept {
+  return spell(kThreadViewUses, lab::kThreadViewUses, use);
+}
 const char *to_string(EarlyRelease use) noexcept { return spell(kEarlyReleases, use); }
 const char *to_string(PageChecksums use) noexcept { return spell(kPageChecksums, use); }
-const char *to_string(Latency latency) noexcept { return spell(kLatencies, latency); }
+const char *to_string(Latency latency) noexcept {
+  return spell(kLatencies, lab::kLatencies, latency);
+}
 const char *to_string(Stray stray) noexcept { return spell(kStrays, stray); }
 const char *to_string(LineChoice line) noexcept { return spell(kLineChoices, line); }
 const char *to_string(Isolation isolation) noexcept { return spell(kIsolations, isolation); }
@@ -398,7 +426,7 @@ const char *escalation_values() noexcept {
   return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, "
          "after-wasted-time=1us to "
          "1000000us, "
-         "adaptive, adaptive-pages";
+         "adaptive";
 }
 const char *group_commit_values() noexcept {
   return "none, or comma-separated: active=1 to 65536, waiting=1 to 100, bytes=1 to 1073741824, "

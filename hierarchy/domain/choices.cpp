@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include <tmh/lab.hpp>
+
 #include "levels/line/capacity.h"
 #include "platform/protection_keys.h"
 
@@ -24,9 +26,10 @@ std::vector<Listed::Row> rows_of(const Spelling<Value> (&table)[N]) {
 }
 
 // A kind is spelled with its limit.
-std::vector<Listed::Row> rows_of_escalation() {
+template <std::size_t N>
+std::vector<Listed::Row> rows_of_escalation(const Spelling<EscalationKind> (&table)[N]) {
   std::vector<Listed::Row> rows;
-  for (const auto &row : kEscalations) {
+  for (const auto &row : table) {
     Escalation escalation;
     escalation.kind = row.value;
     rows.push_back({to_string(escalation), row.meaning, row.is_default});
@@ -53,6 +56,15 @@ std::vector<Listed::Row> rows_of_stray() {
 
 }  // namespace
 
+std::vector<Listed> lab_choices() {
+  return {
+      {kEscalation, rows_of_escalation(lab::kEscalations)},
+      {kCross, rows_of(lab::kCrossPolicies)},
+      {kThreadViews, rows_of(lab::kThreadViewUses)},
+      {kLatency, rows_of(lab::kLatencies)},
+  };
+}
+
 std::vector<Listed> all_choices() {
   return {
       {kDetection, rows_of(kDetections)},
@@ -77,7 +89,7 @@ std::vector<Listed> all_choices() {
        {{to_string(line::CapacityModel{}), "any number of lines that level 1 has room for", true},
         {"l1d", "what fits this machine's first-level data cache, as in a best-effort HTM", false},
         {"32KiB/8/64", "what fits a cache of so many bytes, ways and bytes per line", false}}},
-      {kEscalation, rows_of_escalation()},
+      {kEscalation, rows_of_escalation(kEscalations)},
       {kCross, rows_of(kCrossPolicies)},
       {kThreadViews, rows_of(kThreadViewUses)},
       {kLatency, rows_of(kLatencies)},

@@ -125,5 +125,7 @@ struct Listed {
   std::vector<Row> rows;
 };
 [[nodiscard]] std::vector<Listed> all_choices();
+// The values of tmh/lab.hpp.
+[[nodiscard]] std::vector<Listed> lab_choices();
 
 }  // namespace tmh::hierarchy

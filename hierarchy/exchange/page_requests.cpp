@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include <tmh/lab.hpp>
+
 #include "hierarchy/exchange/page_waits.h"
 #include "platform/process.h"
 
@@ -56,7 +58,7 @@ bool PageRequests::is_look_due() noexcept {
 class PageRequests::Wait {
  public:
   Wait(CrossPolicy cross, Insists insists)
-      : backs_off_(cross == CrossPolicy::kWaitForUpper), insists_(insists) {}
+      : backs_off_(cross == lab::kWaitForUpper), insists_(insists) {}
 
   [[nodiscard]] bool is_over(Release answer, const Directory::User &used_by) noexcept {
     const std::uint64_t now = platform::monotonic_ns();

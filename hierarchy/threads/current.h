@@ -36,6 +36,7 @@ class DomainImpl;
 class LineDomain;
 struct LineUser;
 struct PageRunner;
+class PageRunners;
 
 // The instance of a site in RTM (hardware_attempts.cpp). Set inside the transaction, so an abort
 // takes it back; but for `context`, which counts its commits.
@@ -63,6 +64,8 @@ enum class Unwinds : std::uint8_t {
 // nothing.
 struct PageRun {
   DomainImpl *domain = nullptr;
+  // Those of the domain.
+  const PageRunners *runners = nullptr;
   PageRunner *runner = nullptr;
   std::uint32_t fork_generation = 0;
   storage::LatencySite *site = nullptr;

@@ -16,7 +16,6 @@
 
 namespace tmh::detail {
 
-class PageRunners;
 class ThreadView;
 
 struct PageRunner {
@@ -36,8 +35,6 @@ struct PageRunner {
   std::uint64_t age = 0;
   std::uint64_t clock_at_abort = 0;
   bool holds_turn = false;
-  // Those of its domain.
-  const PageRunners *runners = nullptr;
 };
 
 }  // namespace tmh::detail

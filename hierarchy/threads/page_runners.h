@@ -21,7 +21,7 @@ namespace tmh::detail {
 class PageRunners {
  public:
   // open: of the domain; outlives it.
-  explicit PageRunners(const OpenState &open) : views_(*this, open) { process_.runners = this; }
+  explicit PageRunners(const OpenState &open) : views_(open) {}
   PageRunners(const PageRunners &) = delete;
   PageRunners &operator=(const PageRunners &) = delete;
 
@@ -32,7 +32,8 @@ class PageRunners {
 
   // Does this thread run an instance of level 2 of this domain?
   [[nodiscard]] bool runs_here() const noexcept {
-    return current().at_level_2() && current().pages.runner->runners == this;
+    return current().pages.runners == this &&
+           current().pages.fork_generation == platform::fork_generation();
   }
 
   // A Policy without its page cache, in a register. For atomics of a struct that is aligned to less

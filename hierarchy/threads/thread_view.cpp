@@ -60,10 +60,8 @@ ThreadView *running_view() noexcept {
   return line_access != nullptr && line_access->is_in_pages ? &view_of(*line_access) : nullptr;
 }
 
-ThreadView::ThreadView(const PageRunners &runners, const ViewSource &source) noexcept
-    : source_(source) {
+ThreadView::ThreadView(const ViewSource &source) noexcept : source_(source) {
   is_in_pages = true;
-  runner_.runners = &runners;
   runner_.view = this;
 }
 

@@ -31,8 +31,6 @@
 
 namespace tmh::detail {
 
-class PageRunners;
-
 // What the views of a thread have in common with those of its process, which is open. All outlive
 // the views.
 struct ViewSource {
@@ -54,7 +52,7 @@ struct ViewSource {
 
 class ThreadView final : public LineAccess {
  public:
-  ThreadView(const PageRunners &runners, const ViewSource &source) noexcept;
+  explicit ThreadView(const ViewSource &source) noexcept;
   ThreadView(const ThreadView &) = delete;
   ThreadView &operator=(const ThreadView &) = delete;
 

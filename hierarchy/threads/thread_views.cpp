@@ -48,8 +48,8 @@ std::vector<ViewOf> &entries_here() {
 
 }  // namespace
 
-ThreadViews::ThreadViews(const PageRunners &runners, const OpenState &open)
-    : runners_(runners), open_(open), serial_(Living<ThreadViews>::add(this)) {}
+ThreadViews::ThreadViews(const OpenState &open)
+    : open_(open), serial_(Living<ThreadViews>::add(this)) {}
 
 ThreadViews::~ThreadViews() { Living<ThreadViews>::remove(serial_); }
 
@@ -89,7 +89,7 @@ ThreadView *ThreadViews::make_and_lock() {
 }
 
 ThreadView *ThreadViews::make() {
-  auto made = std::make_unique<ThreadView>(runners_, source_);
+  auto made = std::make_unique<ThreadView>(source_);
   const std::scoped_lock making(making_);
   if (is_closed_ || open_.usable() != Errc::kOk) return nullptr;
   TMH_ASSERT(source_.memory != nullptr && !is_stopped_);

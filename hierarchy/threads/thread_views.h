@@ -25,8 +25,8 @@ namespace tmh::detail {
 // All of them, of one domain in one process.
 class ThreadViews {
  public:
-  // Both are of the domain, and outlive it.
-  ThreadViews(const PageRunners &runners, const OpenState &open);
+  // open: of the domain; outlives it.
+  explicit ThreadViews(const OpenState &open);
   ~ThreadViews();
   ThreadViews(const ThreadViews &) = delete;
   ThreadViews &operator=(const ThreadViews &) = delete;
@@ -69,7 +69,6 @@ class ThreadViews {
   [[nodiscard]] bool give_back(ThreadView &view) noexcept;
   void forget(const ThreadView *view) noexcept;
 
-  const PageRunners &runners_;
   const OpenState &open_;
   ViewSource source_;
   std::mutex making_;  // held while a view is made, or all are stopped

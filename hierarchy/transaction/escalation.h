@@ -27,8 +27,7 @@ struct FailedAttempt {
 
 // Does a site remember, and begin its next instances where the last one had to go?
 [[nodiscard]] constexpr bool learns(const Escalation &escalation) noexcept {
-  return escalation.kind == EscalationKind::kAdaptive ||
-         escalation.kind == EscalationKind::kAdaptivePages;
+  return escalation.kind == EscalationKind::kAdaptive || escalation.kind == lab::kAdaptivePages;
 }
 
 enum class NextStep : std::uint8_t { kRetry, kGoFirst, kEscalate, kGiveUp };
@@ -42,7 +41,9 @@ enum class NextStep : std::uint8_t { kRetry, kGoFirst, kEscalate, kGiveUp };
   const bool cannot = failed.over_capacity || failed.needs_pages;
   const bool many = failed.attempts >= escalation.attempts;
   const bool long_enough = failed.wasted_ns >= std::uint64_t{escalation.wasted_us} * 1000;
-  switch (escalation.kind) {
+  // They differ in what level 1 does about its capacity.
+  const bool is_adaptive = learns(escalation);
+  switch (is_adaptive ? EscalationKind::kAdaptive : escalation.kind) {
     case EscalationKind::kNever:
       return cannot ? NextStep::kGiveUp : NextStep::kRetry;
     case EscalationKind::kAlways:
@@ -56,7 +57,6 @@ enum class NextStep : std::uint8_t { kRetry, kGoFirst, kEscalate, kGiveUp };
     case EscalationKind::kAfterWasted:
       return cannot || failed.refused || long_enough ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAdaptive:
-    case EscalationKind::kAdaptivePages:
       if (cannot || failed.refused) return NextStep::kEscalate;
       if (!failed.may_go_first) return many || long_enough ? NextStep::kEscalate : NextStep::kRetry;
       if (failed.attempts_first >= escalation.attempts) return NextStep::kEscalate;

@@ -101,6 +101,7 @@ Errc Instances::begin(bool is_query, const BeginOptions &options) noexcept {
     domain_.memory().participant(domain_.slot()).add(storage::Count::kThreadViewFallbacks, 1);
   advice_idle = runner.engine->keeping().is_steady();
   current().pages = {&domain_,
+                     &runners_,
                      &runner,
                      platform::fork_generation(),
                      options.site != nullptr ? options.site : &domain_.latency_of_no_site(),

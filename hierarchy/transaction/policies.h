@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include <tmh/lab.hpp>
 #include <tmh/options.hpp>
 
 namespace tmh::hierarchy {
@@ -56,7 +57,7 @@ static_assert(kYieldsMax > 0 && kYieldsMax < kTurnAttempts);
 
 // attempt: how many attempts of the update have aborted so far.
 [[nodiscard]] constexpr bool yields_to_lower(CrossPolicy cross, std::uint32_t attempt) noexcept {
-  return cross == CrossPolicy::kUpperYields && attempt < kYieldsMax;
+  return cross == lab::kUpperYields && attempt < kYieldsMax;
 }
 
 }  // namespace tmh::hierarchy

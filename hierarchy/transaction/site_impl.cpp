@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include <tmh/lab.hpp>
+
 #include "hierarchy/transaction/open_instance.h"
 #include "platform/assert.h"
 #include "platform/process_object.h"
@@ -83,7 +85,7 @@ SiteImpl::SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalat
 bool SiteImpl::may_have_seats() const noexcept {
   return line_kind(BodyKind::kInstrumented) == LineKind::kSoftware &&
          domain_->durable() == nullptr && domain_->capacity() == nullptr &&
-         domain_->settings().latency != Latency::kFull && rule_ == nullptr &&
+         domain_->settings().latency != lab::kEachAttempt && rule_ == nullptr &&
          escalation_.kind != EscalationKind::kAlways &&
          escalation_.kind != EscalationKind::kAfterWasted;
 }

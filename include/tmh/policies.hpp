@@ -137,8 +137,7 @@ enum class CrossPolicy : std::uint8_t {
   kAbortLower = 1,
   kAbortUpper = 2,
   kRecallAndWait = 3,
-  kWaitForUpper = 4,
-  kUpperYields = 5,
+  // 4, 5: tmh/lab.hpp
 };
 inline constexpr Spelling<CrossPolicy> kCrossPolicies[] = {
     {"abort-lower", CrossPolicy::kAbortLower,
@@ -148,12 +147,6 @@ inline constexpr Spelling<CrossPolicy> kCrossPolicies[] = {
     {"recall-and-wait", CrossPolicy::kRecallAndWait,
      "the instance of level 1 looks again and again until level 2 has ended, within a time budget",
      true},
-    {"wait-for-upper", CrossPolicy::kWaitForUpper,
-     "the instance of level 1 sleeps with growing pauses until level 2 has ended, within a time "
-     "budget"},
-    {"upper-yields", CrossPolicy::kUpperYields,
-     "an update of level 2 that touches a page which level 1 has used aborts instead of taking it, "
-     "at most 4 times in a row; level 1 does as under recall-and-wait"},
 };
 
 // When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next
@@ -166,7 +159,7 @@ enum class EscalationKind : std::uint8_t {
   kAfterAttempts = 4,
   kAfterWasted = 5,
   kAdaptive = 6,
-  kAdaptivePages = 7,
+  // 7: tmh/lab.hpp
   // A function of the program decides (tmh/site.hpp, EscalationRule). Of a site alone: it has no
   // row.
   kOwn = 8,
@@ -185,8 +178,6 @@ inline constexpr Spelling<EscalationKind> kEscalations[] = {
      "while, longer each time; an instrumented update that exceeds the capacity runs at level 1 "
      "without the limit, while that succeeds",
      true},
-    {"adaptive-pages", EscalationKind::kAdaptivePages,
-     "as adaptive, but an update that exceeds the capacity goes to level 2"},
 };
 
 // Specification: a kind, and behind '=' its limit: "after-n=8", "after-wasted-time=200us".
@@ -201,25 +192,23 @@ struct Escalation {
 
 // Where instrumented instances of level 2 run, so that several threads of one process run them at
 // once (tmh/site.hpp). With tracking that unmaps pages, never is faster.
-enum class ThreadViewUse : std::uint8_t { kAuto = 1, kAlways = 2, kNever = 3 };
+enum class ThreadViewUse : std::uint8_t { kAuto = 1, kNever = 3 };  // 2: tmh/lab.hpp
 inline constexpr Spelling<ThreadViewUse> kThreadViewUses[] = {
     {"auto", ThreadViewUse::kAuto,
-     "as always, from the first time that two threads meet, where tracking keeps pages mapped; "
-     "else as never",
+     "each thread in a view of its own, all at once, from the first time that two threads meet, "
+     "where tracking keeps pages mapped; else as never",
      true},
-    {"always", ThreadViewUse::kAlways, "each thread in a view of its own, all at once"},
     {"never", ThreadViewUse::kNever, "all threads in the process's view, one after the other"},
 };
 
 // How long instances take (Domain::latencies()): which attempts are timed.
-enum class Latency : std::uint8_t { kOff = 1, kSampled = 2, kFull = 3 };
+enum class Latency : std::uint8_t { kOff = 1, kSampled = 2 };  // 3: tmh/lab.hpp
 inline constexpr Spelling<Latency> kLatencies[] = {
     {"off", Latency::kOff, "no attempt"},
     {"sampled", Latency::kSampled,
      "each attempt that begins at least 13 us after the one before; of denser ones one of up to "
      "256, which counts for as many",
      true},
-    {"full", Latency::kFull, "each attempt; some 25 ns more per instance"},
 };
 
 // Durable domains: may instances read what is committed and not yet durable? They are acknowledged

@@ -2,7 +2,10 @@
 // back with a stamp, behind the bytes that they had locked.
 #include <bit>
 
+#include "levels/line/commit_steps.h"
 #include "levels/line/process_thread.h"
+#include "levels/line/software_inline.h"
+#include "levels/line/validation.h"
 #include "observe/probes.h"
 #include "platform/assert.h"
 
@@ -84,44 +87,54 @@ inline void ProcessUndo::release(std::uint64_t stamp) noexcept {
 }
 
 [[gnu::noinline]] bool ProcessThread::are_unchanged() noexcept {
-  for (const LineWord *const word : reads()) {
-    // acquire: as SoftwareCommit::are_unchanged()
-    const std::uint64_t now = word->load(std::memory_order_acquire);
-    if (now <= rv || (is_own(now) && undo_[entry_of(now)].before <= rv)) continue;
-    observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(word));
-    return false;
-  }
-  return true;
+  return line::are_unchanged(reads(), rv, number_,
+                             [&](std::uint32_t entry) { return undo_[entry].before; });
 }
 
 bool ProcessThread::extend() noexcept {
-  TMH_ASSERT(is_running_);
-  // acquire: as SoftwareThread::extend()
-  const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
-  if (!are_unchanged()) return false;
-  rv = now;
-  // release: as SoftwareThread::extend()
-  if (shown_ != nullptr) shown_->store(now, std::memory_order_release);
-  return true;
+  return SoftwareThread::extend([&](std::uint32_t entry) { return undo_[entry].before; });
 }
+
+// Each store has locked its line, and is home.
+class ProcessThread::Steps {
+ public:
+  explicit Steps(ProcessThread &thread) noexcept : thread_(thread) {}
+
+  [[nodiscard]] inline Ending lock() const noexcept { return {}; }
+  inline void prepare() const noexcept {}
+  [[nodiscard]] std::atomic<std::uint64_t> &clock() const noexcept { return thread_.state_->clock; }
+  inline void note_stamp(std::uint64_t) const noexcept {}
+  // No other process and no rival is asked: the words alone say that it has committed.
+  [[nodiscard]] inline Ending pass_commit_point(std::uint64_t stamp) const noexcept {
+    if (is_next(stamp, thread_.rv) || thread_.are_unchanged()) [[likely]]
+      return {};
+    return AbortCause::kValidation;
+  }
+  inline void give_back() const noexcept {}  // abandon() must follow
+  inline void write_back(std::uint64_t) const noexcept {}
+  inline void unlock(std::uint64_t stamp) noexcept {
+    thread_.undo_.release(stamp);
+    thread_.rv = stamp;
+  }
+  inline void end() noexcept {
+    thread_.layer_ = 0;
+    thread_.newest = detail::kNoLine;
+  }
+
+ private:
+  ProcessThread &thread_;
+};
 
 bool ProcessThread::commit_stores() noexcept {
   if (is_doomed_) return false;
   const std::size_t count = undo_.size();
-  // After the locks. seq_cst: as SoftwareCommit::publish()
-  const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  // No committer has stamped since: nothing that was read can have changed.
-  if (stamp != rv + 1 && !are_unchanged()) [[unlikely]] {
-    doom(Ending{AbortCause::kValidation});
+  if (const Ending ending = commit_in_order(Steps(*this)); ending.is_abort()) [[unlikely]] {
+    doom(ending);
     return false;
   }
-  undo_.release(stamp);
-  layer_ = 0;
-  newest = detail::kNoLine;
-  rv = stamp;
   has_stored_ = true;
   context_->add(LineCount::kCommits, 1);
-  observe::probe::commit(observe::probe::kLines, stamp, count);
+  observe::probe::commit(observe::probe::kLines, rv, count);
   end();
   return true;
 }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "levels/line/process_inline.h"
+#include "levels/line/read_line.h"
 #include "platform/assert.h"
 #include "platform/try.h"
 
@@ -128,20 +129,14 @@ template <class Load>
   if (process_window_bytes(*this) == 0) [[unlikely]]
     answer();
   LineWord &word = word_of(from);
-  for (;;) {
-    // As detail::line_load_by(), which has the reasons for these orders.
-    const std::uint64_t seen = word.load(std::memory_order_acquire);
-    if (seen > rv) [[unlikely]] {
-      if (is_own(seen)) return load();
-      settle(word, seen);
-      continue;
-    }
-    load();
-    if (word.load(std::memory_order_relaxed) != seen) [[unlikely]]
-      continue;
-    while (!ReadLog::note(*this, word)) static_cast<void>(log_.make_room(*this));
-    return;
-  }
+  read_line<false>(
+      *this, log_, word, load,
+      [&](std::uint64_t seen) {
+        if (is_own(seen)) return true;
+        settle(word, seen);
+        return false;
+      },
+      [] {});
 }
 
 std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) {

@@ -130,6 +130,7 @@ class ProcessThread : public SoftwareThread {
     if (priority_.is_mine()) [[unlikely]]
       priority_.give(number_);
   }
+  class Steps;
   [[nodiscard]] bool commit_stores() noexcept;
   [[nodiscard]] bool are_unchanged() noexcept;
   void undo() noexcept;

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <new>
 
+#include "levels/line/read_line.h"
+#include "levels/line/software_inline.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
 #include "observe/steps.h"
@@ -33,18 +35,6 @@ namespace {
 
 // A reader spins longer than a committer, which others wait for.
 constexpr std::uint32_t kReaderSpinRounds = 64;
-
-// Has no line been written since the snapshot? Says which one has.
-bool are_unchanged(std::span<const LineWord *const> words, std::uint64_t rv) noexcept {
-  for (const LineWord *const word : words) {
-    // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the
-    // caller's look at the clock wrote the line.
-    if (word->load(std::memory_order_acquire) <= rv) continue;
-    observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(word));
-    return false;
-  }
-  return true;
-}
 
 // Little-endian: the value's low bytes are the word's.
 static_assert(std::endian::native == std::endian::little);
@@ -170,20 +160,8 @@ void SoftwareThread::nest(std::uint32_t depth) {
 }
 
 bool SoftwareThread::extend() noexcept {
-  TMH_ASSERT(is_running_);
-  // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
-  const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
-  observe::step(observe::Step::kGapLineExtend);
-  if (observe::is_planted(observe::Planted::kExtendComparesNew)) rv = now;
-  if (!keeps_log(*this) && has_read()) return false;
-  if (!are_unchanged(reads(), rv) && !observe::is_planted(observe::Planted::kLineNoExtensionCheck))
-    return false;
-  // The next begin says why.
-  if (reads_durable_only_ && commit_.redo().drain() != Errc::kOk) return false;
-  rv = now;
-  // release: a committer that sees it knows that this reader reads at no earlier snapshot any more
-  if (shown_ != nullptr) shown_->store(now, std::memory_order_release);
-  return true;
+  // It locks no line before its commit.
+  return extend([](std::uint32_t) { return kLocked; });
 }
 
 std::uint64_t SoftwareThread::durable_at() const noexcept {
@@ -240,21 +218,13 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
 template <class Load>
 inline void SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset,
                                       const Load &load) {
-  const LineWord &word = *segment.word_at(offset);
-  for (;;) {
-    // As detail::line_load_by(), which has the reasons for these orders.
-    const std::uint64_t seen = word.load(std::memory_order_acquire);
-    if (seen > rv) {
-      settle(segment, offset, seen);
-      continue;
-    }
-    observe::step(observe::Step::kGapLineLooked);
-    load(segment.home_at(offset));
-    if (word.load(std::memory_order_relaxed) != seen) continue;
-    while (!log_.note(*this, word))
-      if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
-    return;
-  }
+  read_line<true>(
+      *this, log_, *segment.word_at(offset), [&] { load(segment.home_at(offset)); },
+      [&](std::uint64_t seen) {
+        settle(segment, offset, seen);
+        return false;
+      },
+      [&] { fail(AbortCause::kCapacity); });
 }
 
 // Does something about a line that cannot be read at this snapshot as it is. Throws when nothing

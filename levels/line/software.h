@@ -157,6 +157,9 @@ class SoftwareThread : public detail::LineAccess {
 
  private:
   [[nodiscard]] LineSegment *segment_of(std::uintptr_t address);
+  // before: as find_changed().
+  template <class Before>
+  [[nodiscard]] inline bool extend(const Before &before) noexcept;
   template <class Load>
   void read_home(LineSegment &segment, std::uint64_t offset, const Load &load);
   void make_whole(LineSegment &segment, std::uint64_t offset, LineWrite &entry);

@@ -4,7 +4,9 @@
 
 #include <bit>
 
+#include "levels/line/commit_steps.h"
 #include "levels/line/software.h"
+#include "levels/line/validation.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
 #include "observe/steps.h"
@@ -82,23 +84,133 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
   undo_.attach(memory_, context);
 }
 
+// From line-lock to line-unlock, in the order of commit_in_order().
+template <bool kFew, class Redo>
+class SoftwareCommit::Steps {
+ public:
+  Steps(SoftwareCommit &commit, Redo &redo, const SoftwareThread &thread) noexcept
+      : commit_(commit), redo_(redo), thread_(thread) {}
+
+  [[nodiscard]] inline Ending lock() noexcept {
+    const Ending ending = commit_.lock_lines<kFew>(thread_);
+    if (!ending.is_abort()) step_if<!kFew>(Step::kLineLock);
+    return ending;
+  }
+
+  inline void prepare() noexcept {
+    if (is_planted(Planted::kStampLate)) {
+      const std::uint64_t next = clock().load(std::memory_order_seq_cst) + 1;
+      if (!commit_.is_valid(thread_, next)) early_ending_ = AbortCause::kValidation;
+      step_if<!kFew>(Step::kLineValidate);
+    }
+    redo_.encode(commit_.writes_);
+    if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedo);
+    redo_.announce();
+  }
+
+  [[nodiscard]] std::atomic<std::uint64_t> &clock() const noexcept { return commit_.state_->clock; }
+
+  inline void note_stamp(std::uint64_t stamp) noexcept {
+    // relaxed: published by COMMITTED
+    commit_.context_->stamp.store(stamp, std::memory_order_relaxed);
+    redo_.stamp(stamp);
+    step_if<!kFew>(Step::kLineStamp);
+  }
+
+  // Validates, saves the words under the writes, and moves the status to COMMITTED, unless another
+  // instance has failed this one.
+  [[nodiscard]] inline Ending pass_commit_point(std::uint64_t stamp) noexcept {
+    const bool is_pinned =
+        commit_.pins_.any(std::memory_order_seq_cst) && !is_planted(Planted::kNoUndoWords);
+    if (early_ending_.is_abort()) return early_ending_;
+    if (!is_planted(Planted::kStampLate)) {
+      const bool is_stale =
+          !commit_.is_valid(thread_, stamp) && !is_planted(Planted::kLineNoValidation);
+      step_if<!kFew>(Step::kLineValidate);
+      if (is_stale) return AbortCause::kValidation;
+    }
+    if (is_pinned)
+      if (const Ending ending =
+              commit_.undo_.save(commit_.writes_, stamp, commit_.releaser_.oldest_line_pin());
+          ending.is_abort())
+        return ending;
+    step_if<!kFew>(Step::kLineSave);
+    // A local: behind an atomic store a member is loaded again.
+    const std::uint64_t instance = commit_.instance_;
+    std::uint64_t pending = status_word(instance, State::kPending);
+    // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
+    // relaxed on failure: FAILED publishes nothing.
+    if (!commit_.context_->status.compare_exchange_strong(
+            pending, status_word(instance, State::kCommitted), std::memory_order_release,
+            std::memory_order_relaxed))
+      return AbortCause::kConflictOther;
+    step_if<!kFew>(Step::kLineCommitPoint);
+    return {};
+  }
+
+  inline void give_back() noexcept { commit_.release_lines(commit_.writes_.size()); }
+
+  inline void write_back(std::uint64_t stamp) noexcept {
+    redo_.show();
+    if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedoShown);
+    if (is_planted(Planted::kLineUnlockFirst)) {
+      commit_.unlock_lines(stamp);
+      step_if<!kFew>(Step::kLineUnlock);
+    }
+    const std::span<const WriteSet::Target> targets = commit_.writes_.targets();
+    const std::span<LineWrite> entries = commit_.writes_.entries();
+    std::size_t i = 0;
+    do {
+      if (!kFew && i + kFetchedAhead < targets.size())
+        fetch_to_store(targets[i + kFetchedAhead].home);
+      store_line(entries[i], targets[i].home);
+    } while (++i != targets.size());
+    step_if<!kFew>(Step::kLineWriteBack);
+  }
+
+  inline void unlock(std::uint64_t stamp) noexcept {
+    commit_.unlock_lines(stamp);
+    step_if<!kFew>(Step::kLineUnlock);
+  }
+
+  // To IDLE.
+  inline void end() noexcept {
+    // Before IDLE: COMMITTED and not counted, recovery counts it.
+    LineContextV1 &context = *commit_.context_;
+    context.add(LineCount::kCommits, 1);
+    step_if<!kFew>(Step::kLineCounted);
+    redo_.keep();
+    // release: a reader of IDLE may not see an earlier word of these lines
+    context.status.store(status_word(commit_.instance_, State::kIdle), std::memory_order_release);
+    redo_.end();
+    commit_.state_->changed.notify();
+  }
+
+ private:
+  SoftwareCommit &commit_;
+  Redo &redo_;
+  const SoftwareThread &thread_;
+  Ending early_ending_;  // of a planted fault alone
+};
+
 // From PENDING to IDLE.
 template <bool kFew, class Redo>
-inline Ending SoftwareCommit::run_with(Redo &redo, const SoftwareThread &thread) noexcept {
+[[gnu::always_inline]] inline Ending SoftwareCommit::run_with(
+    Redo &redo, const SoftwareThread &thread) noexcept {
   LineContextV1 &context = *context_;
   // relaxed, both: published by the status
   context.age.store(rivals_.age(), std::memory_order_relaxed);
   context.lines.store(writes_.size(), std::memory_order_relaxed);
   // release: a thread that sees PENDING sees age and lines
   context.status.store(status_word(++instance_, State::kPending), std::memory_order_release);
-  const Ending ending = publish<kFew>(redo, thread);
+  const Ending ending = commit_in_order(Steps<kFew, Redo>(*this, redo, thread));
   if (ending.is_abort()) [[unlikely]]
     // release: recovery that sees IDLE sees the lines free
     context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   return ending;
 }
 
-inline Ending SoftwareCommit::run(const SoftwareThread &thread) noexcept {
+[[gnu::always_inline]] inline Ending SoftwareCommit::run(const SoftwareThread &thread) noexcept {
   TMH_ASSERT(context_ != nullptr);
   TMH_ASSERT(!writes_.empty() && writes_.size() <= kWritesMax);
   if (!writes_.is_few() || redo_.is_on() || observe::are_steps_watched()) [[unlikely]]
@@ -114,95 +226,6 @@ inline Ending SoftwareCommit::run(const SoftwareThread &thread) noexcept {
   const Ending ending = run_with<false>(redo_, thread);
   if (ending.is_abort()) redo_.forget();
   return ending;
-}
-
-// From line-lock to line-unlock. After an abort no line is locked.
-template <bool kFew, class Redo>
-inline Ending SoftwareCommit::publish(Redo &redo, const SoftwareThread &thread) noexcept {
-  if (const Ending ending = lock_lines<kFew>(thread); ending.is_abort()) return ending;
-  step_if<!kFew>(Step::kLineLock);
-  Ending ending;
-  if (is_planted(Planted::kStampLate)) {
-    const std::uint64_t next = state_->clock.load(std::memory_order_seq_cst) + 1;
-    if (!is_valid(thread, next)) ending = AbortCause::kValidation;
-    step_if<!kFew>(Step::kLineValidate);
-  }
-  redo.encode(writes_);
-  if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedo);
-  redo.announce();
-  // seq_cst, as the look for pins: after the locks and before the look. An instance above stores
-  // its pin, then reads this clock (Snapshot::announce): one of the two sees the other.
-  const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  context_->stamp.store(stamp, std::memory_order_relaxed);  // relaxed: published by COMMITTED
-  redo.stamp(stamp);
-  step_if<!kFew>(Step::kLineStamp);
-  const bool is_pinned = pins_.any(std::memory_order_seq_cst) && !is_planted(Planted::kNoUndoWords);
-  if (!ending.is_abort()) ending = pass_commit_point<kFew>(thread, stamp, is_pinned);
-  if (ending.is_abort()) {
-    release_lines(writes_.size());
-    return ending;
-  }
-  step_if<!kFew>(Step::kLineCommitPoint);
-  redo.show();
-  if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedoShown);
-  write_back<kFew>(redo, stamp);
-  return {};
-}
-
-// Validates, saves the words under the writes, and moves the status to COMMITTED, unless another
-// instance has failed this one.
-template <bool kFew>
-inline Ending SoftwareCommit::pass_commit_point(const SoftwareThread &thread, std::uint64_t stamp,
-                                                bool is_pinned) noexcept {
-  if (!is_planted(Planted::kStampLate)) {
-    const bool is_stale = !is_valid(thread, stamp) && !is_planted(Planted::kLineNoValidation);
-    step_if<!kFew>(Step::kLineValidate);
-    if (is_stale) return AbortCause::kValidation;
-  }
-  if (is_pinned)
-    if (const Ending ending = undo_.save(writes_, stamp, releaser_.oldest_line_pin());
-        ending.is_abort())
-      return ending;
-  step_if<!kFew>(Step::kLineSave);
-  // A local: behind an atomic store a member is loaded again.
-  const std::uint64_t instance = instance_;
-  std::uint64_t pending = status_word(instance, State::kPending);
-  // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
-  // relaxed on failure: FAILED publishes nothing.
-  if (!context_->status.compare_exchange_strong(pending, status_word(instance, State::kCommitted),
-                                                std::memory_order_release,
-                                                std::memory_order_relaxed))
-    return AbortCause::kConflictOther;
-  return {};
-}
-
-// From the commit point to IDLE.
-template <bool kFew, class Redo>
-inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept {
-  if (is_planted(Planted::kLineUnlockFirst)) {
-    unlock_lines(stamp);
-    step_if<!kFew>(Step::kLineUnlock);
-  }
-  const std::span<const WriteSet::Target> targets = writes_.targets();
-  const std::span<LineWrite> entries = writes_.entries();
-  std::size_t i = 0;
-  do {
-    if (!kFew && i + kFetchedAhead < targets.size())
-      fetch_to_store(targets[i + kFetchedAhead].home);
-    store_line(entries[i], targets[i].home);
-  } while (++i != targets.size());
-  step_if<!kFew>(Step::kLineWriteBack);
-  unlock_lines(stamp);
-  step_if<!kFew>(Step::kLineUnlock);
-  // Before IDLE: COMMITTED and not counted, recovery counts it.
-  LineContextV1 &context = *context_;
-  context.add(LineCount::kCommits, 1);
-  step_if<!kFew>(Step::kLineCounted);
-  redo.keep();
-  // release: a reader of IDLE may not see an earlier word of these lines
-  context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
-  redo.end();
-  state_->changed.notify();
 }
 
 // release: pairs with the acquire of the thread that reads or locks the line next
@@ -324,22 +347,14 @@ void SoftwareCommit::release_lines(std::size_t count) noexcept {
 
 inline bool SoftwareCommit::is_valid(const SoftwareThread &thread,
                                      std::uint64_t stamp) const noexcept {
-  // No committer has stamped since: nothing that was read can have changed.
-  return stamp == thread.rv + 1 || are_unchanged(thread);
+  return is_next(stamp, thread.rv) || are_unchanged(thread);
 }
 
 [[gnu::noinline]] bool SoftwareCommit::are_unchanged(const SoftwareThread &thread) const noexcept {
-  const std::uint64_t rv = thread.rv;
-  for (const LineWord *const word : thread.reads()) {
-    // acquire: keeps the look behind line-stamp, after which a committer that overwrites the line
-    // stamps
-    const std::uint64_t now = word->load(std::memory_order_acquire);
-    if (now <= rv) continue;
-    if (!is_locked(now) || context_of(now) != number_) return false;
-    // relaxed: stored by this thread
-    if (writes_.entry(entry_of(now)).before.load(std::memory_order_relaxed) > rv) return false;
-  }
-  return true;
+  return find_changed(thread.reads(), thread.rv, number_, [&](std::uint32_t entry) {
+           // relaxed: stored by this thread
+           return writes_.entry(entry).before.load(std::memory_order_relaxed);
+         }) == nullptr;
 }
 
 // Not in software.cpp: here the compiler makes one function of it and run().

@@ -69,9 +69,7 @@ class SoftwareCommit {
   [[nodiscard]] Ending run_with(Redo &redo, const SoftwareThread &thread) noexcept;
   [[nodiscard]] Ending run_any(const SoftwareThread &thread) noexcept;
   template <bool kFew, class Redo>
-  [[nodiscard]] Ending publish(Redo &redo, const SoftwareThread &thread) noexcept;
-  template <bool kFew, class Redo>
-  void write_back(Redo &redo, std::uint64_t stamp) noexcept;
+  class Steps;
   template <bool kFew>
   [[nodiscard]] Ending lock_lines(const SoftwareThread &thread) noexcept;
   template <bool kFew>
@@ -91,9 +89,6 @@ class SoftwareCommit {
   [[nodiscard]] inline bool is_valid(const SoftwareThread &thread,
                                      std::uint64_t stamp) const noexcept;
   [[nodiscard]] bool are_unchanged(const SoftwareThread &thread) const noexcept;
-  template <bool kFew>
-  [[nodiscard]] Ending pass_commit_point(const SoftwareThread &thread, std::uint64_t stamp,
-                                         bool is_pinned) noexcept;
 
   LineMemory &memory_;
   Releaser &releaser_;

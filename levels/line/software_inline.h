@@ -1,10 +1,13 @@
-// levels/line/software_inline.h -- begin and end of a thread's instance on software lines, for who
-// runs one. Apart from software.h, because these have probes, and whoever compiles a probe must
-// know whether there are any.
+// levels/line/software_inline.h -- begin, end and extension of a thread's instance on software
+// lines, for what runs one. Apart from software.h, because these have probes, and what compiles a
+// probe must know whether there are any.
 #pragma once
 
 #include "levels/line/software.h"
+#include "levels/line/validation.h"
+#include "observe/planted.h"
 #include "observe/probes.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/set_if_other.h"
 
@@ -52,6 +55,25 @@ namespace tmh::line {
   observe::probe::commit(observe::probe::kLines, rv, 0);
   finish();
   return Status::kCommitted;
+}
+
+template <class Before>
+inline bool SoftwareThread::extend(const Before &before) noexcept {
+  TMH_ASSERT(is_running_);
+  // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
+  const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
+  observe::step(observe::Step::kGapLineExtend);
+  if (observe::is_planted(observe::Planted::kExtendComparesNew)) rv = now;
+  if (!keeps_log(*this) && has_read()) return false;
+  if (!are_unchanged(reads(), rv, number_, before) &&
+      !observe::is_planted(observe::Planted::kLineNoExtensionCheck))
+    return false;
+  // The next begin says why.
+  if (reads_durable_only_ && commit_.redo().drain() != Errc::kOk) return false;
+  rv = now;
+  // release: a committer that sees it knows that this reader reads at no earlier snapshot any more
+  if (shown_ != nullptr) shown_->store(now, std::memory_order_release);
+  return true;
 }
 
 }  // namespace tmh::line

@@ -214,8 +214,8 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
     // (settle): keeping it would cost a twin, and a comparison in every instance to come.
     // But not before its version is home: dropping it would mean to guard it, and the next touch a
     // signal and two copies.
-    const bool pending =
-        !keeps_clean() && ours_.memory.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
+    const bool pending = !mine_.touches.keeps_copies() &&
+                         ours_.memory.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
     if ((!hot && !pending) || (l.twin = mine_.twins.take()) == 0) continue;
     std::memcpy(mine_.twins.data(l.twin), mine_.views.address_of(write.page), kPageBytes);
     if (!hot) l.unchanged_compares = KeepPolicy::kUselessComparesMax - KeepPolicy::kPendingCompares;
@@ -257,8 +257,8 @@ void PageSets::copy_ahead() noexcept {
 bool PageSets::stays_private(PageId page) noexcept {
   const LocalPage &l = mine_.views.local(page);
   return l.state == PageState::kPrivate && l.twin != 0 &&
-         l.unchanged_compares <=
-             (keeps_clean() ? KeepPolicy::kUselessComparesClean : KeepPolicy::kUselessComparesMax);
+         l.unchanged_compares <= (mine_.touches.keeps_copies() ? KeepPolicy::kUselessComparesClean
+                                                               : KeepPolicy::kUselessComparesMax);
 }
 
 // What stays private; the rest is dropped, or becomes kClean, run by run.
@@ -268,7 +268,8 @@ void PageSets::settle_privates(bool is_clean) noexcept {
     if (stays_private(page)) return Fate::kStays;
     const LocalPage &l = mine_.views.local(page);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) return Fate::kGone;
-    return keeps_clean() && (is_clean || l.twin != 0) ? Fate::kClean : Fate::kDropped;
+    return mine_.touches.keeps_copies() && (is_clean || l.twin != 0) ? Fate::kClean
+                                                                     : Fate::kDropped;
   };
   mine_.kept.settle_privates(
       Fate::kStays, fate_of, [&](PageId first, std::uint64_t count, Fate fate) {

@@ -65,10 +65,6 @@ class PageSets {
   // is_clean: pages without a twin hold the content that the instance leaves.
   void settle_privates(bool is_clean) noexcept;
   [[nodiscard]] bool stays_private(PageId page) noexcept;
-  // Do pages that are written once in a while stay as kClean?
-  [[nodiscard]] bool keeps_clean() const noexcept {
-    return !mine_.instance.is_serializable() && mine_.tracking.is_silent();
-  }
   void copy_ahead() noexcept;
   void make_twin(PageId page, LocalPage *local) noexcept;
   [[nodiscard]] Errc allocate_around(PageId page, std::uint64_t block) noexcept;

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <tmh/error.hpp>
+#include <tmh/lab.hpp>
 #include <tmh/options.hpp>
 
 namespace {
@@ -380,10 +381,11 @@ TEST(Spelling, LineChoicesAreThoseOfTheList) {
 TEST(Spelling, ThreadViewUsesAreThoseOfTheList) {
   std::string list;
   for (const auto use :
-       {tmh::ThreadViewUse::kAuto, tmh::ThreadViewUse::kAlways, tmh::ThreadViewUse::kNever}) {
+       {tmh::ThreadViewUse::kAuto, tmh::lab::kOwnViewAlways, tmh::ThreadViewUse::kNever}) {
     tmh::ThreadViewUse read{};
     EXPECT_EQ(tmh::parse(tmh::to_string(use), &read), Errc::kOk);
     EXPECT_EQ(read, use);
+    if (use == tmh::lab::kOwnViewAlways) continue;  // understood, and not listed
     list += (list.empty() ? "" : ", ") + std::string(tmh::to_string(use));
   }
   EXPECT_EQ(list, tmh::thread_view_values());
@@ -396,17 +398,18 @@ TEST(Spelling, ThreadViewUsesAreThoseOfTheList) {
 
 TEST(Spelling, LatenciesAreThoseOfTheList) {
   std::string list;
-  for (const auto use : {tmh::Latency::kOff, tmh::Latency::kSampled, tmh::Latency::kFull}) {
+  for (const auto use : {tmh::Latency::kOff, tmh::Latency::kSampled, tmh::lab::kEachAttempt}) {
     tmh::Latency read{};
     EXPECT_EQ(tmh::parse(tmh::to_string(use), &read), Errc::kOk);
     EXPECT_EQ(read, use);
+    if (use == tmh::lab::kEachAttempt) continue;  // as above
     list += (list.empty() ? "" : ", ") + std::string(tmh::to_string(use));
   }
   EXPECT_EQ(list, tmh::latency_values());
-  tmh::Latency untouched = tmh::Latency::kFull;
+  tmh::Latency untouched = tmh::lab::kEachAttempt;
   for (const char *wrong : {"", "own", "Always", "never "}) {
     EXPECT_EQ(tmh::parse(wrong, &untouched), Errc::kBadArgument) << wrong;
-    EXPECT_EQ(untouched, tmh::Latency::kFull);
+    EXPECT_EQ(untouched, tmh::lab::kEachAttempt);
   }
 }
 

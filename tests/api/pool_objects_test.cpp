@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "tests/support/temp_folder.h"
@@ -25,7 +26,7 @@ struct Offer {
 };
 
 TEST(PoolObjectsTest, AnObjectThatIsMadeInABlockHasItsValuesWithItsInstance) {
-  for (const ThreadViewUse views : {ThreadViewUse::kNever, ThreadViewUse::kAlways}) {
+  for (const ThreadViewUse views : {ThreadViewUse::kNever, lab::kOwnViewAlways}) {
     DomainOptions options;
     options.levels = Levels::kHybrid;
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says

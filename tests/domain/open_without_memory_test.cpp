@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "tests/support/children.h"
@@ -107,7 +108,7 @@ TEST(OpenWithoutMemoryTest, ThreadRunsOnTheViewsOfTheProcess) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;
-  options.policies.thread_views = ThreadViewUse::kAlways;
+  options.policies.thread_views = lab::kOwnViewAlways;
   int without_views = 0, n = 0;
   for (bool has_views = false; !has_views; ++n) {
     SCOPED_TRACE(n);

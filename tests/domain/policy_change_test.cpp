@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "tests/support/children.h"
@@ -31,7 +32,7 @@ struct Play {
 };
 constexpr Play kPlays[] = {{"lines", "never", ThreadViewUse::kAuto},
                            {"pages", "always", ThreadViewUse::kNever},
-                           {"threadviews", "always", ThreadViewUse::kAlways}};
+                           {"threadviews", "always", lab::kOwnViewAlways}};
 
 class PolicyChangeTest : public testing::TestWithParam<Play> {
  protected:

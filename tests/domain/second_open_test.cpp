@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "tests/support/stage.h"
@@ -76,9 +77,9 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessWithOptionsOfItsOwnSaysWhatThere
   refuses([](DomainOptions &options) { options.policies.capacity = "unlimited"; },
           "policies.capacity ");
   refuses([](DomainOptions &options) { options.line = LineChoice::kRtm; }, "line software");
-  refuses([](DomainOptions &options) { options.policies.thread_views = ThreadViewUse::kAlways; },
+  refuses([](DomainOptions &options) { options.policies.thread_views = lab::kOwnViewAlways; },
           "policies.thread_views never");
-  refuses([](DomainOptions &options) { options.policies.latency = Latency::kFull; },
+  refuses([](DomainOptions &options) { options.policies.latency = lab::kEachAttempt; },
           "policies.latency off");
   refuses([](DomainOptions &options) { options.policies.group_commit = "active=2"; },
           "policies.group_commit active=3");

@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 
+#include <tmh/lab.hpp>
+
 #include "hierarchy/domain/settings.h"
 #include "platform/failure.h"
 
@@ -73,7 +75,7 @@ TEST(Settings, AnOptionGoesBeforeTheEnvironment) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
   options.policies.detection = Detection::kLazy;
-  options.policies.latency = Latency::kFull;
+  options.policies.latency = lab::kEachAttempt;
   options.policies.cross = CrossPolicy::kAbortLower;
   options.line = LineChoice::kRtm;
   options.policies.escalation = "always";
@@ -82,7 +84,7 @@ TEST(Settings, AnOptionGoesBeforeTheEnvironment) {
   const Settings by_options = settings_of(options, variables);
   EXPECT_EQ(by_options.levels, Levels::kHybrid);
   EXPECT_EQ(by_options.detection, Detection::kLazy);
-  EXPECT_EQ(by_options.latency, Latency::kFull);
+  EXPECT_EQ(by_options.latency, lab::kEachAttempt);
   EXPECT_EQ(by_options.cross, CrossPolicy::kAbortLower);
   EXPECT_EQ(by_options.line, LineChoice::kRtm);
   EXPECT_EQ(by_options.escalation.kind, EscalationKind::kAlways);
@@ -245,7 +247,7 @@ TEST(Settings, ASecondOpenAgreesOrIsTold) {
   EXPECT_EQ(error_of({}), Errc::kOk);
   EXPECT_EQ(error_of(first), Errc::kOk);
   DomainOptions other = first;
-  other.policies.latency = Latency::kFull;
+  other.policies.latency = lab::kEachAttempt;
   EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
   EXPECT_NE(platform::failure_detail().find("latency off, not full"), std::string::npos)
       << platform::failure_detail();

@@ -10,6 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include <tmh/lab.hpp>
+
 #include "tests/support/children.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -23,7 +25,7 @@ class ThreadDurabilityTest : public testing::TestWithParam<Levels> {
   [[nodiscard]] static DomainOptions options() {
     DomainOptions options;
     options.levels = GetParam();
-    options.policies.thread_views = ThreadViewUse::kAlways;
+    options.policies.thread_views = lab::kOwnViewAlways;
     options.durability = Durability::kStrict;
     return options;
   }

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "platform/files.h"
@@ -423,7 +424,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ThreadViewsTest, testing::Range(std::size_t{0}, 
 TEST(ThreadViewBodies, AreThoseThatTakeFieldsAndNoOthersOfTheSameSite) {
   const MemoryFolder folder;
   DomainOptions options;
-  options.policies.thread_views = ThreadViewUse::kAlways;
+  options.policies.thread_views = lab::kOwnViewAlways;
   const Table table(folder.path(), options);
   atomically(table.site, [&] { ++table.word(0); });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "tests/support/children.h"
@@ -49,7 +50,7 @@ struct Play {
 };
 constexpr Play kPlays[] = {{"lines", "never"},
                            {"pages", "always", ThreadViewUse::kNever},
-                           {"threadviews", "always", ThreadViewUse::kAlways},
+                           {"threadviews", "always", lab::kOwnViewAlways},
                            {"mixed", "after-n=2", ThreadViewUse::kAuto, "1KiB/1/64,read=3"}};
 
 class UnmapThreadsTest : public testing::TestWithParam<Play> {

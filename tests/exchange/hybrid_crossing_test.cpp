@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/transaction/policies.h"
@@ -44,8 +45,8 @@ constexpr Crossing kCrossings[] = {
     {CrossPolicy::kAbortLower, false, Crossing::Pauses::kNone},
     {CrossPolicy::kAbortUpper, true, Crossing::Pauses::kEqual},
     {CrossPolicy::kRecallAndWait, false, Crossing::Pauses::kEqual},
-    {CrossPolicy::kWaitForUpper, false, Crossing::Pauses::kGrowing},
-    {CrossPolicy::kUpperYields, false, Crossing::Pauses::kEqual},
+    {lab::kWaitForUpper, false, Crossing::Pauses::kGrowing},
+    {lab::kUpperYields, false, Crossing::Pauses::kEqual},
 };
 
 // A wait begins with the shortest pause; only wait-for-upper makes the next ones longer.
@@ -177,7 +178,7 @@ std::uint64_t cross_level_aborts(const Domain &domain) {
 TEST(CrossPolicyTest, AnUpdateThatThrowsGivesWayNotForEver) {
   const MemoryFolder folder;
   DomainOptions options = hybrid();
-  options.policies.cross = CrossPolicy::kUpperYields;
+  options.policies.cross = lab::kUpperYields;
   const Table table(folder.path(), options);
   const Site lines(table.domain, "lines", "never"), pages(table.domain, "pages", "always");
   for (const bool at_site : {false, true}) {
@@ -201,7 +202,7 @@ TEST(CrossPolicyTest, AnUpdateThatThrowsGivesWayNotForEver) {
 TEST(CrossPolicyTest, AnUpdateGivesWayUnderUpperYieldsAlone) {
   for (const Crossing &crossing : kCrossings) {
     SCOPED_TRACE(to_string(crossing.cross));
-    const bool gives_way = crossing.cross == CrossPolicy::kUpperYields;
+    const bool gives_way = crossing.cross == lab::kUpperYields;
     const MemoryFolder folder;
     DomainOptions options = hybrid();
     options.policies.cross = crossing.cross;
@@ -245,7 +246,7 @@ class UpperYieldsTest : public testing::Test {
  protected:
   static DomainOptions options() {
     DomainOptions options = hybrid();
-    options.policies.cross = CrossPolicy::kUpperYields;
+    options.policies.cross = lab::kUpperYields;
     options.policies.conflict = "backoff=none";
     return options;
   }

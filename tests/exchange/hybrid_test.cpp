@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/transaction/escalation.h"
@@ -457,7 +458,7 @@ TEST(EscalationTest, EveryInputHasItsStep) {
   for (const EscalationKind kind :
        {EscalationKind::kNever, EscalationKind::kAlways, EscalationKind::kOnCapacity,
         EscalationKind::kAfterAttempts, EscalationKind::kAfterWasted, EscalationKind::kAdaptive,
-        EscalationKind::kAdaptivePages, EscalationKind::kOwn}) {
+        lab::kAdaptivePages, EscalationKind::kOwn}) {
     for (unsigned bits = 0; bits < 128; ++bits) {
       const Escalation escalation{kind, 8, 200};
       FailedAttempt failed;
@@ -473,8 +474,7 @@ TEST(EscalationTest, EveryInputHasItsStep) {
       bool up = cannot || failed.refused;
       if (kind == EscalationKind::kAfterAttempts) up = up || many;
       if (kind == EscalationKind::kAfterWasted) up = up || slow;
-      const bool learns =
-          kind == EscalationKind::kAdaptive || kind == EscalationKind::kAdaptivePages;
+      const bool learns = kind == EscalationKind::kAdaptive || kind == lab::kAdaptivePages;
       if (learns) up = up || (failed.may_go_first ? failed.attempts_first == 8 : many || slow);
       NextStep wanted = up                         ? NextStep::kEscalate
                         : learns && (many || slow) ? NextStep::kGoFirst

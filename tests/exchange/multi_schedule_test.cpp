@@ -7,6 +7,7 @@
 // Source:     hierarchy/exchange/PROTOCOL.md, "The model" (the faults) and "Steps".
 #include <gtest/gtest.h>
 #include <tmh/field.hpp>
+#include <tmh/lab.hpp>
 
 #include "levels/line/layout.h"
 #include "observe/planted.h"
@@ -327,7 +328,7 @@ constexpr Fault kFaults[] = {
     {19, "ExtendingComparesWithTheNew", Planted::kExtendComparesNew,
      extending_compares_with_the_new},
     {20, "GivingWayTrustsItsCopy", Planted::kBesideTrusts, giving_way_trusts_its_copy,
-     Tracking::kAuto, CrossPolicy::kUpperYields},
+     Tracking::kAuto, lab::kUpperYields},
 };
 
 class MultiScheduleTest : public testing::TestWithParam<Fault> {

@@ -13,6 +13,8 @@
 #include <thread>
 #include <tuple>
 
+#include <tmh/lab.hpp>
+
 #include "observe/planted.h"
 #include "tests/histories/checker.h"
 #include "tests/support/children.h"
@@ -38,8 +40,8 @@ constexpr LevelChoice kLevels[] = {{"Lines", Levels::kHybrid, Detection::kLazy, 
                                    {"Hybrid", Levels::kHybrid, Detection::kLazy, false}};
 constexpr const char *kPolicies[] = {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"};
 constexpr CrossPolicy kCrosses[] = {CrossPolicy::kRecallAndWait, CrossPolicy::kAbortUpper,
-                                    CrossPolicy::kWaitForUpper, CrossPolicy::kAbortLower,
-                                    CrossPolicy::kUpperYields};
+                                    lab::kWaitForUpper, CrossPolicy::kAbortLower,
+                                    lab::kUpperYields};
 constexpr std::uint32_t kWorkers = 3;
 
 struct RunState {

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include <tmh/lab.hpp>
+
 #include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/modes.h"
@@ -31,7 +33,7 @@ constexpr std::uint64_t kEntriesPerLane = 4'000'000;  // address space only
 
 DomainOptions threaded(const Mode &mode, const std::string &policy = "") {
   DomainOptions options = options_for(mode, policy);
-  options.policies.thread_views = ThreadViewUse::kAlways;
+  options.policies.thread_views = lab::kOwnViewAlways;
   return options;
 }
 

@@ -18,7 +18,7 @@ import source_tree
 from rules import first_sentences, rule
 
 RULES = ("layering", "classes", "circles", "stems", "declarations", "dead_files", "asserts",
-         "readmes", "lines", "columns", "first_sentences", "citations", "format_sizes",
+         "readmes", "lines", "columns", "first_sentences", "citations", "budgets", "format_sizes",
          "features")
 # Fewer files of code are not this project: nothing would be checked.
 CODE_FILES_MIN = 100

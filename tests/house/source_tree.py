@@ -1,6 +1,7 @@
 """source_tree.py -- which files belong to the project, and their texts; shared by the tests of the
 house."""
 
+import contextlib
 import os
 import subprocess
 
@@ -27,6 +28,16 @@ class Tree:
         if name not in self._texts:
             self._texts[name] = read_from_disk(self.root, name)
         return self._texts[name]
+
+
+@contextlib.contextmanager
+def remembered(tree):
+    """Inside, project_files() and read() answer from the tree."""
+    REMEMBERED[tree.root] = tree
+    try:
+        yield
+    finally:
+        del REMEMBERED[tree.root]
 
 
 def project_files(root):

@@ -9,6 +9,8 @@ Documents a section or rule cited of docs/design.md or docs/style.md (`docs/desi
           quoted heading (`hierarchy/exchange/PROTOCOL.md, "Death"`) are headings there, anywhere
           in the tree. Other spellings of those documents' names are refused.
 Comments  a file of the tree that a comment of C or C++ names exists.
+Rules     each row of the table "Rules of papers" of docs/sources.md names an entry above it, a
+          file and a function that it has, a test's file and a test that it has.
 Glossary  the last column of each row of docs/glossary.md names files that exist, and the rows are
           in alphabetical order.
 """
@@ -21,6 +23,7 @@ import source_tree
 
 CHECKED = (*source_tree.CODE, ".py", ".md", ".pml", ".cmake", ".txt", ".1", ".3", ".7")
 SOURCES, GLOSSARY = "docs/sources.md", "docs/glossary.md"
+RULES = "## Rules of papers\n"
 NUMBERED = ("docs/design.md", "docs/style.md")
 # This file plants wrong citations.
 SKIPPED_FILES = ("tests/house/sources.py",)
@@ -56,7 +59,7 @@ def rows(text):
     for line in text.splitlines():
         if line.startswith("|") and not line.startswith("|---"):
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            if cells[0] not in ("short name", "word", ""):
+            if cells[0] not in ("short name", "source", "word", ""):
                 yield cells
 
 
@@ -69,7 +72,9 @@ class Tree:
                             if name.endswith(".md")}
         self.sources = {}  # short name -> is it a program?
         is_program = False
-        for line in (self.read(SOURCES) if SOURCES in self.files else "").splitlines():
+        text = self.read(SOURCES) if SOURCES in self.files else ""
+        entries, _, self.rules = text.partition(RULES)
+        for line in entries.splitlines():
             if line.startswith("## "):
                 is_program = line == "## Programs"
             self.sources.update((cells[0].replace("\\", ""), is_program) for cells in rows(line))
@@ -168,6 +173,24 @@ def check_comments(tree, text):
             and path.endswith((*source_tree.CODE, ".py", ".md"))]
 
 
+def check_rules(tree):
+    problems = []
+    for cells in rows(tree.rules):
+        what = f"{SOURCES}: '{cells[1] if len(cells) > 1 else cells[0]}'"
+        if not tree.cited(cells[0]):
+            problems.append(f"{what}: no such source: {cells[0]}")
+        pairs = [re.findall(r"`([^`]+)`", cell) for cell in cells[2:]]
+        if len(pairs) != 2 or any(len(pair) != 2 for pair in pairs):
+            problems.append(f"{what}: wants a file and a function, a test's file and a test")
+            continue
+        for (path, name), folder in zip(pairs, ("", "tests/")):
+            if path not in tree.files or not path.startswith(folder):
+                problems.append(f"{what}: no such file: {path}")
+            elif not re.search(rf"\b{re.escape(name)}\b", tree.read(path)):
+                problems.append(f"{what}: {path} has no {name}")
+    return problems
+
+
 def check_glossary(tree):
     problems, before = [], ""
     for cells in rows(tree.read(GLOSSARY) if GLOSSARY in tree.files else ""):
@@ -195,7 +218,7 @@ def check(root):
         problems += [f"{name}: {what}" for what in check_documents(tree, name, one_line(text))]
         if name.endswith(source_tree.CODE):
             problems += [f"{name}: {what}" for what in check_comments(tree, text)]
-    return problems + check_glossary(tree)
+    return problems + check_rules(tree) + check_glossary(tree)
 
 
 RIGHT = {
@@ -203,7 +226,12 @@ RIGHT = {
     "docs/style.md": "# Style\n## 4. Lock-free\n",
     "docs/sources.md": "## Papers\n| short name | source |\n|---|---|\n| thesis | x |\n"
                        "| TL2 | y |\n| C++ standard | w |\n## Programs\n"
-                       "| short name | source |\n|---|---|\n| Linux | z |\n",
+                       "| short name | source |\n|---|---|\n| Linux | z |\n"
+                       "## Rules of papers\n| source | rule | file, function | test |\n"
+                       "|---|---|---|---|\n"
+                       "| thesis 2.1 | r | `tools/c.cpp` `f` | `tests/d_test.cpp` `IsSo` |\n",
+    "tools/c.cpp": "int f() { return 0; }\n",
+    "tests/d_test.cpp": "TEST(D, IsSo) {}\n",
     "docs/glossary.md": "| word | meaning | where |\n|---|---|---|\n| chain | a | `tools/a.h` |\n"
                         "| Clock | b | `tools/a.h` |\n",
     "hierarchy/exchange/PROTOCOL.md":
@@ -241,6 +269,17 @@ FAULTS = {
     "a rule without its document": ("thesis (D2).", "cite a rule as"),
 }
 
+# What -> what is replaced in the row of a rule, by what, and a part of what is said of it.
+RULE_FAULTS = {
+    "a rule of no source": ("| thesis 2.1 |", "| hearsay 2.1 |", "no such source: hearsay"),
+    "a rule in a missing file": ("`tools/c.cpp`", "`tools/gone.cpp`", "no such file: tools/gone"),
+    "a rule in a missing function": ("`f`", "`g`", "tools/c.cpp has no g"),
+    "a rule with a missing test": ("`IsSo`", "`IsNot`", "tests/d_test.cpp has no IsNot"),
+    "a rule with a test elsewhere": ("`tests/d_test.cpp` `IsSo`", "`tools/c.cpp` `f`",
+                                     "no such file: tools/c.cpp"),
+    "a rule without a test": (" `IsSo`", "", "wants a file and a function"),
+}
+
 
 def self_test():
     """A right tree passes; each planted fault is reported, with its sentence."""
@@ -254,6 +293,8 @@ def self_test():
         {GLOSSARY: "| word | where |\n|---|---|\n| a | `tools/gone.h` |\n"}, "no such file")
     planted["a word that names no file"] = (
         {GLOSSARY: "| word | where |\n|---|---|\n| a | somewhere |\n"}, "names no file")
+    for what, (old, new, said) in RULE_FAULTS.items():
+        planted[what] = ({SOURCES: RIGHT[SOURCES].replace(old, new)}, said)
     planted["words out of order"] = (
         {GLOSSARY: "| word | where |\n|---|---|\n| b | `tools/a.h` |\n| a | `tools/a.h` |\n"},
         "alphabetical")

@@ -20,6 +20,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tmh/lab.hpp>
+
 #include "hierarchy/exchange/page_waits.h"
 #include "hierarchy/transaction/policies.h"
 #include "levels/page/shared/conflict.h"
@@ -195,9 +197,9 @@ TEST(Yield, IsOfUpperYieldsAloneAndBounded) {
   static_assert(tmh::hierarchy::kYieldsMax > 0 && tmh::hierarchy::kYieldsMax < kTurnAttempts);
   for (const auto cross :
        {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait,
-        CrossPolicy::kWaitForUpper, CrossPolicy::kUpperYields}) {
+        tmh::lab::kWaitForUpper, tmh::lab::kUpperYields}) {
     for (auto attempt : kAttempts) {
-      const bool may = cross == CrossPolicy::kUpperYields && attempt < tmh::hierarchy::kYieldsMax;
+      const bool may = cross == tmh::lab::kUpperYields && attempt < tmh::hierarchy::kYieldsMax;
       EXPECT_EQ(yields_to_lower(cross, attempt), may);
     }
   }

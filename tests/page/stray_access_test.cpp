@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <tmh/field.hpp>
+#include <tmh/lab.hpp>
 #include <tmh/pool.hpp>
 #include <tmh/site.hpp>
 
@@ -284,7 +285,7 @@ TEST_P(StrayTest, PlainStoreOfAnInstrumentedBodyInTheThreadsOwnViewFaults) {
     GTEST_SKIP() << "eager detection has no such views";
   expect_stray("runs in its thread's own view", [&] {
     DomainOptions own_views = options();
-    own_views.policies.thread_views = ThreadViewUse::kAlways;
+    own_views.policies.thread_views = lab::kOwnViewAlways;
     own_views.policies.escalation = "always";
     const Actor self(folder_.path(), own_views);
     for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);

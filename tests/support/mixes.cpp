@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include <tmh/lab.hpp>
+
 #include "tests/support/slowdown.h"
 
 namespace tmh::test {
@@ -18,8 +20,8 @@ constexpr const char *kConflicts[] = {"self-abort", "oldest-wins", "selfish-abor
 constexpr const char *kAges[] = {"keep-age", "fresh-age"};
 constexpr const char *kBackoffs[] = {"backoff=none", "backoff=exponential", "backoff=adaptive"};
 constexpr CrossPolicy kCrosses[] = {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper,
-                                    CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper,
-                                    CrossPolicy::kUpperYields};
+                                    CrossPolicy::kRecallAndWait, lab::kWaitForUpper,
+                                    lab::kUpperYields};
 constexpr const char *kEscalations[] = {"never",     "always",        "on-capacity",
                                         "after-n=1", "after-n=8",     "after-wasted-time=50us",
                                         "adaptive",  "adaptive-pages"};
@@ -33,7 +35,7 @@ constexpr const char *kPageCacheSpecs[] = {"adaptive", "all", "scan=1", "scan=20
 constexpr LineChoice kLines[] = {LineChoice::kAuto, LineChoice::kSoftware, LineChoice::kRtm,
                                  LineChoice::kRtm};
 constexpr std::uint64_t kAtPagesOneIn[] = {8, 40, 200, 1000};
-constexpr ThreadViewUse kViews[] = {ThreadViewUse::kAuto, ThreadViewUse::kAlways,
+constexpr ThreadViewUse kViews[] = {ThreadViewUse::kAuto, lab::kOwnViewAlways,
                                     ThreadViewUse::kNever};
 constexpr Durability kDurabilities[] = {Durability::kNone, Durability::kBuffered,
                                         Durability::kStrict};
@@ -101,7 +103,7 @@ ProcessMix Mixes::process() {
   options.checkpoint_bytes = one_in(random_, 2) ? 20'000u : 384u << 10;
   options.checkpoint_interval_ms = one_in(random_, 2) ? 20 : 60'000;
   options.flush_interval_ms = one_in(random_, 2) ? 2 : 50;
-  options.policies.latency = one_in(random_, 2) ? Latency::kFull : Latency::kOff;
+  options.policies.latency = one_in(random_, 2) ? lab::kEachAttempt : Latency::kOff;
   mix.threads = one_in(random_, 2) ? 1 : 2 + random(2);
   mix.overrides = one_in(random_, 2);
   mix.prefers_views = one_in(random_, 2);

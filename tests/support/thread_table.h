@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <gtest/gtest.h>
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "tests/support/modes.h"
@@ -19,7 +20,7 @@ inline constexpr std::uint64_t kTablePages = 16;
 inline constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 
 [[nodiscard]] inline DomainOptions threaded(const Mode &mode,
-                                            ThreadViewUse use = ThreadViewUse::kAlways) {
+                                            ThreadViewUse use = lab::kOwnViewAlways) {
   DomainOptions options = options_for(mode);
   options.policies.thread_views = use;
   return options;

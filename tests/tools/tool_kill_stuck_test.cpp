@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <tmh/field.hpp>
+#include <tmh/lab.hpp>
 #include <tmh/site.hpp>
 #include <tmh/tmh.hpp>
 
@@ -292,7 +293,7 @@ TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
 TEST_F(ToolKillStuck, EveryThreadOfAProcessIsMeant) {
   const std::size_t child = children_.spawn("threads", [this] {
     DomainOptions options = lazy_pages();
-    options.policies.thread_views = ThreadViewUse::kAlways;
+    options.policies.thread_views = lab::kOwnViewAlways;
     const Domain open = Domain::open(domain(), options);
     const Segment segment = open.map("a.db", raw_pages(64));
     auto *fields = reinterpret_cast<field<std::uint64_t> *>(segment.data());

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "programs/json.h"
@@ -60,7 +61,7 @@ class LatencyOfDomain : public ::testing::Test {
 };
 
 TEST_F(LatencyOfDomain, FullCountsEveryAttemptByLevelAndOutcome) {
-  const Domain open = Domain::open(domain(), timed_options(Latency::kFull));
+  const Domain open = Domain::open(domain(), timed_options(lab::kEachAttempt));
   const Segment segment = open.map("a.db", raw_pages(64));
   commit(open, segment, 30);
   for (int i = 0; i < 7; ++i) (void)query(open, [&] { return word_of(segment, 1); });
@@ -81,7 +82,7 @@ TEST_F(LatencyOfDomain, FullCountsEveryAttemptByLevelAndOutcome) {
 }
 
 TEST_F(LatencyOfDomain, SitesHaveTheirOwnAtBothLevels) {
-  const Domain open = Domain::open(domain(), timed_options(Latency::kFull, Levels::kHybrid));
+  const Domain open = Domain::open(domain(), timed_options(lab::kEachAttempt, Levels::kHybrid));
   const Segment segment = open.map("a.db", raw_pages(64));
   auto &cell = *reinterpret_cast<field<long> *>(segment.data());
   const Site small(open, "small", "never"), large(open, "large", "always");
@@ -100,15 +101,15 @@ TEST_F(LatencyOfDomain, SitesHaveTheirOwnAtBothLevels) {
 }
 
 TEST_F(LatencyOfDomain, TheDeadsStayAndALaterProcessInTheirSlotBeginsAtNothing) {
-  const Domain open = Domain::open(domain(), timed_options(Latency::kFull));
+  const Domain open = Domain::open(domain(), timed_options(lab::kEachAttempt));
   for (const std::uint64_t times : {1u, 2u, 3u}) {
-    in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,
+    in_domain(domain(), timed_options(lab::kEachAttempt), Ending::kKilled,
               [](const Domain &d, const Segment &s) { commit(d, s, 50); });
     (void)open.collect();  // reaps it
     EXPECT_EQ(count(open, LatencyLevel::kPages, AbortCause::kNone), 50 * times);
     for (const LatencySeries &one : open.latencies()) EXPECT_EQ(one.slot, LatencySeries::kGone);
   }
-  in_domain(domain(), timed_options(Latency::kFull), Ending::kClosed,
+  in_domain(domain(), timed_options(lab::kEachAttempt), Ending::kClosed,
             [](const Domain &d, const Segment &s) { commit(d, s, 50); });
   EXPECT_EQ(count(open, LatencyLevel::kPages, AbortCause::kNone), 200u);
   EXPECT_EQ(stat().at("latency").at("pages").at("count"), 200);
@@ -123,7 +124,7 @@ TEST_F(LatencyOfDomain, DurableWritesOfTheLogAreTimed) {
 }
 
 TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutliveIt) {
-  const Domain open = Domain::open(domain(), timed_options(Latency::kFull, Levels::kHybrid));
+  const Domain open = Domain::open(domain(), timed_options(lab::kEachAttempt, Levels::kHybrid));
   const Segment segment = open.map("a.db", raw_pages(64));
   const auto work = [](const Domain &d, const Segment &s) {
     const Site site(d, "small", "never");
@@ -150,10 +151,10 @@ TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutlive
 }
 
 TEST_F(LatencyOfDomain, OutlivesTheDeathOfAllAndGoesWithTheLastWhoCloses) {
-  in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,
+  in_domain(domain(), timed_options(lab::kEachAttempt), Ending::kKilled,
             [](const Domain &d, const Segment &s) { commit(d, s, 50); });
   EXPECT_EQ(stat().at("latency").at("pages").at("count"), 50);
-  in_domain(domain(), timed_options(Latency::kFull), Ending::kClosed,
+  in_domain(domain(), timed_options(lab::kEachAttempt), Ending::kClosed,
             [&](const Domain &d, const Segment &s) {
               commit(d, s, 5);
               EXPECT_EQ(count(d, LatencyLevel::kPages, AbortCause::kNone), 55u);
@@ -183,12 +184,12 @@ TEST_F(LatencyOfDomain, OffRecordsNothingAndWrongValuesAreRefused) {
 }
 
 TEST_F(LatencyOfDomain, AnotherVersionIsRefusedWhileInUseAndElseMadeAnew) {
-  in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,
+  in_domain(domain(), timed_options(lab::kEachAttempt), Ending::kKilled,
             [](const Domain &d, const Segment &s) { commit(d, s, 50); });
   patch_file(file(), 8, std::string(1, 'x'));
   EXPECT_EQ(stat(3).value("error", ""), "kForeignVersion");
   {
-    const Domain open = Domain::open(domain(), timed_options(Latency::kFull));
+    const Domain open = Domain::open(domain(), timed_options(lab::kEachAttempt));
     EXPECT_TRUE(open.latencies().empty()) << "nobody used it";
     patch_file(file(), 8, std::string(1, 'x'));
     in_domain(folder_ / "other", {}, Ending::kClosed, [&](const Domain &, const Segment &) {
@@ -203,7 +204,7 @@ TEST_F(LatencyOfDomain, AnotherVersionIsRefusedWhileInUseAndElseMadeAnew) {
 }
 
 TEST_F(LatencyOfDomain, HostileBytesStopNobody) {
-  in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,
+  in_domain(domain(), timed_options(lab::kEachAttempt), Ending::kKilled,
             [](const Domain &d, const Segment &s) { commit(d, s, 50); });
   const std::string whole = read_file(file());
   std::mt19937_64 random(seed());
@@ -215,7 +216,7 @@ TEST_F(LatencyOfDomain, HostileBytesStopNobody) {
       bytes[64 + random() % (to - 64)] = static_cast<char>(random());
     write_file(file(), bytes);
     (void)stat();
-    in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,
+    in_domain(domain(), timed_options(lab::kEachAttempt), Ending::kKilled,
               [](const Domain &d, const Segment &s) { commit(d, s, 5); });
     EXPECT_GE(stat().at("latency").at("pages").at("count").get<std::uint64_t>(), 5u);
   }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <tmh/field.hpp>
+#include <tmh/lab.hpp>
 #include <tmh/site.hpp>
 #include <tmh/tmh.hpp>
 
@@ -250,7 +251,7 @@ TEST_F(ToolSkew, ThreadsWithViewsOfTheirOwnHaveFilesOfTheirOwn) {
     field<long> cells[2];
   };
   DomainOptions options = snapshot();
-  options.policies.thread_views = ThreadViewUse::kAlways;
+  options.policies.thread_views = lab::kOwnViewAlways;
   const Domain opened = Domain::open(domain(), options);
   const Segment segment = opened.map("cells.db");
   Cells *const cells = segment.root<Cells>("cells");

@@ -266,6 +266,7 @@ TEST_F(ToolStat, WhatCannotBeReadIsRefused) {
 // is listed.
 TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   const Json document = Json::parse(run_tmh({"policies", "--json"}).out);
+  const Json lab = Json::parse(run_tmh({"policies", "--lab", "--json"}).out);
   std::map<std::string, std::set<std::string>> listed;
   std::map<std::string, unsigned> defaults;
   for (const Json &one : document.at("policies")) {
@@ -274,7 +275,14 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
     defaults[variable] += one.at("default").get<bool>() ? 1u : 0u;
     EXPECT_FALSE(one.at("meaning").get<std::string>().empty()) << value;
   }
+  EXPECT_EQ(lab.at("policies").size(), 5U);
   const auto expect_all = [&](const std::string &variable, auto *out, const std::string &values) {
+    for (const Json &one : lab.at("policies"))
+      if (one.at("variable") == variable) {
+        EXPECT_EQ(parse(one.at("value").get<std::string>(), out), Errc::kOk) << one;
+        EXPECT_FALSE(one.at("default").get<bool>());
+        EXPECT_FALSE(listed[variable].contains(one.at("value"))) << one;
+      }
     for (const std::string &value : listed[variable])
       EXPECT_EQ(parse(value, out), Errc::kOk) << variable << " " << value;
     std::string words = values;
@@ -380,8 +388,8 @@ TEST(ToolCompletion, BashCompletesValues) {
   };
   EXPECT_EQ(values("--level", ""), (Set{"line", "page", "hybrid"}));
   EXPECT_EQ(values("--durability", ""), (Set{"none", "buffered", "strict"}));
-  EXPECT_EQ(values("--escalation", ""), (Set{"never", "always", "on-capacity", "after-n",
-                                             "after-wasted-time", "adaptive", "adaptive-pages"}));
+  EXPECT_EQ(values("--escalation", ""),
+            (Set{"never", "always", "on-capacity", "after-n", "after-wasted-time", "adaptive"}));
   EXPECT_EQ(
       values("--conflict", ""),
       (Set{"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "keep-age", "fresh-age",

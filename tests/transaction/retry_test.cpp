@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/transaction/retry.h"
@@ -43,7 +44,7 @@ constexpr Play kPlays[] = {{"lines", "never"},
                            {"pages", "always"},
                            {"signalpages", "always", Tracking::kSignal},
                            {"signalhotpages", "always", Tracking::kSignalHot},
-                           {"threadviews", "always", Tracking::kAuto, ThreadViewUse::kAlways},
+                           {"threadviews", "always", Tracking::kAuto, lab::kOwnViewAlways},
                            {"plain", ""},
                            {"plainsignal", "", Tracking::kSignal}};
 

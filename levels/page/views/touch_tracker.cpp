@@ -132,9 +132,7 @@ void TouchTracker::note(PageId page, PageKind kind) noexcept {
     return;
   }
   // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
-  const bool may_copy_ahead =
-      !instance_.is_serializable() && tracking_.is_silent() && tracking_.keeps();
-  if (kind == PageKind::kPrivate && may_copy_ahead) copied_.push(page);
+  if (kind == PageKind::kPrivate && keeps_copies()) copied_.push(page);
   list(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
 }
 

@@ -49,6 +49,11 @@ class TouchTracker {
     else if (kept_.has_blocks())
       collect_blocks();
   }
+  // Do pages that the running instance writes once in a while stay, as kClean? Under snapshot
+  // isolation, where the kernel lists stores to them.
+  [[nodiscard]] bool keeps_copies() const noexcept {
+    return !instance_.is_serializable() && tracking_.is_silent() && tracking_.keeps();
+  }
   // Under snapshot isolation: the pages that the kernel has copied from home for this instance.
   [[nodiscard]] const PageList &copied() const noexcept { return copied_; }
   void forget_copied() noexcept { copied_.clear(); }

@@ -204,34 +204,6 @@ def inserts(results, experiment):
     ], rows)
 
 
-def tree_inserts(results):
-    """Both kinds of insert in one table, for docs/measurements.md."""
-    durable, plain = (results.rows(f"trees-{kind}", "commit") for kind in ("durable", "nondurable"))
-    rows = []
-    for contestant in dict.fromkeys(row["contestant"] for row in durable + plain):
-        (one, two), (fast_one, fast_two) = ([
-            next((row
-                  for row in rows_of
-                  if row["contestant"] == contestant and row["processes"] == p), None)
-            for p in (1, 2)
-        ]
-                                            for rows_of in (durable, plain))
-        pair = lambda first, second, key: (  # noqa: E731
-            f"{number(value(first, key))} / {number(value(second, key))}")
-        if one or fast_one:
-            rows.append([
-                OURS.get(contestant, contestant),
-                pair(one, two, "us_median"),
-                pair(one, two, "commits_per_s_median"),
-                value(one, "log_bytes_per_commit") or "-",
-                pair(fast_one, fast_two, "commits_per_s_median")
-            ])
-    return table([
-        "1 / 2 processes", "durable: median us", "inserts/s of all", "log bytes",
-        "nondurable: inserts/s of all"
-    ], rows)
-
-
 def wish(what, measured, bound, at_most):
     if measured is None:
         return [what, "-", "-", "not run"]
@@ -347,8 +319,8 @@ def lines_changed(results):
 
 
 WRITERS = {
-    "setup": setup, "tree-inserts": tree_inserts, "page-touch": page_touch,
-    "concurrency": concurrency, "durable-page-touch": durable_page_touch,
+    "setup": setup, "page-touch": page_touch, "concurrency": concurrency,
+    "durable-page-touch": durable_page_touch,
     "serial-trees": serial_trees, "lines-changed": lines_changed,
     "durable-inserts": lambda results: inserts(results, "trees-durable"),
     "durable-wishes": wishes_durable,
@@ -383,4 +355,4 @@ def rewritten(text, results_of):
 
 def files(root, here):
     """The documents that may hold blocks."""
-    return [os.path.join(here, "README.md"), os.path.join(root, "docs", "measurements.md")]
+    return [os.path.join(here, "README.md")]

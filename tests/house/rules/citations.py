@@ -15,11 +15,8 @@ class Citations(Rule):
     demands = "Each source, document, heading and file that a text cites exists."
 
     def violations(self, tree):
-        source_tree.REMEMBERED[tree.root] = tree
-        try:
+        with source_tree.remembered(tree):
             found = sources.check(tree.root)
-        finally:
-            del source_tree.REMEMBERED[tree.root]
         for line in found:
             place = PLACE.fullmatch(line)
             yield Violation(place[1], int(place[2] or 1), place[3])

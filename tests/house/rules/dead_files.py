@@ -29,6 +29,7 @@ KNOWN = [
     (r"tests/house/rules/\w+\.py", "tests/house/house.py"),
     (r"papers/memory-mapped-transactions/results/(full|without-rtm)/[\w-]+\.(csv|json|txt|html)",
      "the reproduction's own reports"),
+    (r"bench/results/\w+\.(txt|json)", "bench/measurements.py"),
 ]
 SOURCES = (".c", ".cpp", ".S")
 HEADERS = (".h", ".hpp")

@@ -32,7 +32,8 @@ class Stems(Rule):
         **listed("observe/perf", "counters site_profile", "tmh/perf.hpp has its class"),
         **listed("levels/line", "process_commit", "a part of class ProcessThread"),
         **listed("rtm_emulator", "interpose", LIBC),
-        **listed("compat/libitm", "barriers blocks control memory", ABI),
+        **listed("compat/libitm", "barriers blocks control memory runtime_calls", ABI),
+        **listed("compat/libitm", "forks", "a constructor registers what it defines"),
         **listed("compat/libitm", "own_new", "replaces operator new and delete"),
         **listed("compat/libitm/calls",
                  "c11_calls checked_calls file_calls heap_calls input_output_calls library_calls "

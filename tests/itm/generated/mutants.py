@@ -42,8 +42,8 @@ MUTANTS = [
     (
         "a commit does not look whether what it has read is still so",
         COMMIT,
-        "stamp != rv + 1 && !are_unchanged()",
-        "stamp == 0",
+        "is_next(stamp, thread_.rv) || thread_.are_unchanged()",
+        "stamp != 0",
         [],
     ),
     (
