@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "observe/trace.h"
+#include "platform/assert.h"
 
 #ifndef TMH_HAVE_SDT
 #error "TMH_HAVE_SDT is not defined: CMake decides, link the target with tmh_usdt"
@@ -72,6 +73,7 @@ inline void hardware_abort(std::uint32_t status, std::uint32_t code) noexcept {
 // upper half of the event's first word.
 inline void escalate(const char *site, std::uint32_t reason, std::uint32_t attempts,
                      std::uint32_t need) noexcept {
+  TMH_ASSERT(site != nullptr && reason <= 2 && (reason == 2 || need == 0));
   TMH_PROBE4(escalate, site, reason, attempts, need);
   record(TraceKind::kEscalate, kLines, reason | std::uint64_t{need} << 32, attempts);
 }
@@ -82,12 +84,14 @@ inline void recall(std::uint64_t page, std::uint64_t total) noexcept {
 }
 // This process's views go from one level's mappings to the other's (hardware lines).
 inline void mode_switch(Level from, Level to) noexcept {
+  TMH_ASSERT(from != to);
   TMH_PROBE2(mode_switch, from, to);
   record(TraceKind::kModeSwitch, kLines, from, to);
 }
 // The process waits for a disk: from fsync to fsync_done, which an error leaves out. bytes: of a
 // durable write; 0: everything written before.
 inline void fsync(const char *path, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(path != nullptr);
   TMH_PROBE2(fsync, path, bytes);
   record(TraceKind::kFsync, kPages, bytes, 0);
 }

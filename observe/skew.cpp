@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 
@@ -20,6 +21,7 @@ namespace tmh::observe {
 using platform::fail_errno;
 
 std::uint64_t skew_checksum(const std::uint64_t *words, std::size_t count) noexcept {
+  TMH_ASSERT(words != nullptr || count == 0);
   std::uint64_t sum = 0xcbf2'9ce4'8422'2325ull;
   for (std::size_t i = 0; i < count; ++i) sum = (sum ^ words[i]) * 0x100'0000'01b3ull;
   return sum;
@@ -36,6 +38,7 @@ void append_pairs(const std::vector<SkewPair> &pairs, std::vector<std::uint64_t>
 }  // namespace
 
 void append_skew_record(const SkewInstance &instance, std::vector<std::uint64_t> *words) {
+  TMH_ASSERT(words != nullptr);
   const std::size_t begin = words->size();
   const std::size_t site_words = (instance.site.size() + 7) / 8;
   words->resize(begin + kHeadWords + site_words);
@@ -60,6 +63,7 @@ void append_skew_record(const SkewInstance &instance, std::vector<std::uint64_t>
 
 Errc SkewRecorder::open(const std::string &folder, const SkewOwner &owner,
                         std::unique_ptr<SkewRecorder> *out) noexcept try {
+  TMH_ASSERT(out != nullptr);
   std::array<char, 64> name{};
   std::snprintf(name.data(), name.size(), "%016llx.%llu",
                 static_cast<unsigned long long>(owner.life),
@@ -99,6 +103,7 @@ void SkewRecorder::clear() {
 }
 
 void SkewRecorder::append() {
+  TMH_ASSERT(!is_cut_ && instance_.reads.empty());
   std::sort(pages_.begin(), pages_.end());
   for (const std::uint64_t page : pages_) {
     const bool is_next = !instance_.reads.empty() &&

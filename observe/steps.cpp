@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "platform/assert.h"
+
 namespace tmh::observe {
 
 namespace {
@@ -26,6 +28,7 @@ namespace detail {
 constinit std::atomic<bool> steps_watched{false};
 
 void passed(Step s) noexcept {
+  TMH_ASSERT(static_cast<std::uint32_t>(s) < kStepAndGapCount);
   if (StepHook call = hook.load(std::memory_order_acquire)) call(s);
   if (static_cast<std::uint32_t>(s) != armed_step.load(std::memory_order_relaxed)) return;
   if (armed_count.fetch_sub(1, std::memory_order_relaxed) == 1) kill(getpid(), SIGKILL);
@@ -38,6 +41,7 @@ const char *step_name(Step s) noexcept {
       TMH_STEPS(TMH_STEP_NAME) TMH_GAPS(TMH_STEP_NAME)
 #undef TMH_STEP_NAME
   };
+  static_assert(std::size(kNames) == kStepAndGapCount);
   return static_cast<std::uint32_t>(s) < kStepAndGapCount ? kNames[static_cast<std::uint32_t>(s)]
                                                           : "none";
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 #include "platform/files.h"
@@ -42,9 +43,11 @@ std::uint64_t this_thread() noexcept {
 
 void detail::record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, std::uint64_t first,
                     std::uint64_t second) noexcept {
+  TMH_ASSERT(level <= 0xffff && static_cast<std::uint32_t>(kind) <= 0xffff);
   // Relaxed: numbers tell.
   const std::uint64_t position = header.head.fetch_add(1, std::memory_order_relaxed);
   auto *const events = reinterpret_cast<TraceEventV1 *>(&header + 1);
+  static_assert(kTraceBytes == sizeof(TraceHeaderV1) + kTraceEvents * sizeof(TraceEventV1));
   TraceEventV1 &event = events[position % kTraceEvents];
   event.number.store(0, std::memory_order_relaxed);
   platform::fence(std::memory_order_release);  // no field is seen before the 0

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/readahead.h"
 #include "platform/try.h"
@@ -19,6 +20,7 @@ constexpr std::size_t kPieceBytes = 256u << 10;
 
 // [at, end) of `in` to `at - from` in `out`.
 Errc copy_range(int in, off_t at, off_t end, int out, off_t from, const std::string &to) noexcept {
+  TMH_ASSERT(in != out && from <= at);
   off_t target = at - from;
   while (at < end) {
     const ssize_t n = copy_file_range(in, &at, out, &target, static_cast<std::size_t>(end - at), 0);
@@ -57,6 +59,7 @@ Errc copy_in_place(int in, std::uint64_t from, std::uint64_t bytes, int out,
 Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out,
                const std::string &to) noexcept {
   read_without_readahead(in);  // its owner may be storing to it
+  TMH_ASSERT(from + bytes >= from);
   const auto begin = static_cast<off_t>(from), end = static_cast<off_t>(from + bytes);
   for (off_t at = begin; at < end;) {
     const off_t data = lseek(in, at, SEEK_DATA);

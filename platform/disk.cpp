@@ -12,6 +12,7 @@
 #include <new>
 
 #include "observe/probes.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/try.h"
@@ -33,6 +34,7 @@ Errc fail_with_exists(const std::string &path) noexcept {
 }  // namespace
 
 Errc watch_disk(const DiskEvent &event) noexcept {
+  TMH_ASSERT(event.path != nullptr);
   const DiskHook hook = detail::disk_hook.load(std::memory_order_relaxed);
   if (hook == nullptr) return Errc::kOk;
   const int error = hook(event);
@@ -63,6 +65,7 @@ Errc DiskFile::open(const std::string &path, Mode mode, FileRole role) noexcept 
 // The same file once more, if it still has that name. None, where that or the file system refuses:
 // see write_durable().
 void DiskFile::open_direct() noexcept {
+  TMH_ASSERT(is_open() && !direct_);
   struct stat mine {};
   struct stat opened {};
   FileDescriptor direct = keep_off_standard(
@@ -79,6 +82,7 @@ void DiskFile::close() noexcept {
 }
 
 Errc DiskFile::size(std::uint64_t *bytes) const noexcept {
+  TMH_ASSERT(bytes != nullptr && is_open());
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path_);
   *bytes = static_cast<std::uint64_t>(info.st_size);
@@ -86,6 +90,7 @@ Errc DiskFile::size(std::uint64_t *bytes) const noexcept {
 }
 
 bool DiskFile::is_whole(std::uint64_t bytes) const noexcept {
+  TMH_ASSERT(is_open());
   // Not fstat: a caller that asks for a file's times makes the kernel (6.13 and later) write the
   // inode with the next change, 60 us per commit.
   struct statx info {};
@@ -97,12 +102,14 @@ bool DiskFile::is_whole(std::uint64_t bytes) const noexcept {
 }
 
 bool DiskFile::has_other_names() const noexcept {
+  TMH_ASSERT(is_open());
   struct statx info {};
   return statx(fd_.get(), "", AT_EMPTY_PATH, STATX_NLINK, &info) != 0 || info.stx_nlink > 1;
 }
 
 Errc DiskFile::read(std::uint64_t offset, void *to, std::size_t bytes,
                     std::size_t *got) const noexcept {
+  TMH_ASSERT(is_open() && got != nullptr && (to != nullptr || bytes == 0));
   *got = 0;
   while (*got < bytes) {
     const ssize_t n = pread(fd_.get(), static_cast<char *>(to) + *got, bytes - *got,
@@ -139,6 +146,8 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
 }
 
 Errc DiskFile::put_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
+  TMH_ASSERT(is_open() && offset % kDiskBlockBytes == 0 && bytes % kDiskBlockBytes == 0);
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(from) % kDiskBlockBytes == 0);
   observe::probe::fsync(path_.c_str(), bytes);
   if (direct_) {
     const Errc error = write_all(direct_.get(), offset, from, bytes);
@@ -220,6 +229,7 @@ Errc sync_folder(const std::string &folder) noexcept {
 }
 
 Errc sync_file(int fd, const std::string &path) noexcept {
+  TMH_ASSERT(fd >= 0);
   TMH_TRY(watch_disk({DiskOp::kSync, path.c_str()}));
   observe::probe::fsync(path.c_str(), 0);
   if (fdatasync(fd) != 0) return fail_errno(Errc::kIo, "fdatasync " + path);
@@ -240,6 +250,7 @@ Errc rename_new(const std::string &from, const std::string &to) noexcept {
 }
 
 Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept {
+  TMH_ASSERT(data != nullptr || bytes == 0);
   const std::string temporary = path + ".new";
   TMH_TRY(disk_unlink(temporary));
   DiskFile file;

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "observe/steps.h"
+#include "platform/assert.h"
 #include "platform/futex.h"
 
 namespace tmh::platform {
@@ -33,6 +34,7 @@ class EventCount {
   // Sleeps until a notify() after prepare(), or for the time. True: the whole time passed. Wakes
   // spuriously. The event count may be unmapped meanwhile: then it returns at once.
   [[nodiscard]] bool wait(std::uint32_t prepared, long timeout_ns) noexcept {
+    TMH_ASSERT((prepared & kAwaited) != 0 && timeout_ns > 0);
     observe::step(observe::Step::kGapEventPrepared);
     return futex_wait(word_, prepared, timeout_ns);
   }

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/file_mappings.h"
 #include "platform/process.h"
@@ -145,6 +146,7 @@ void watch_faults() noexcept {
 
 Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function,
                          void *context, const char *name) noexcept {
+  TMH_ASSERT(begin != 0 && bytes != 0 && function != nullptr && name != nullptr);
   const std::scoped_lock guard(publish_mutex());
   TMH_TRY(install());
   if (published_in != fork_generation()) {  // ranges inherited by fork are the parent's
@@ -186,6 +188,7 @@ void unblock_faults() noexcept {
 }
 
 void write_sentence(const char *text, std::uintptr_t address) noexcept {
+  TMH_ASSERT(text != nullptr);
   char line[256];
   std::size_t length = 0;
   for (; text[length] != '\0' && length < 200; ++length) line[length] = text[length];

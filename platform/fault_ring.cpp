@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 
 namespace tmh::platform {
@@ -53,11 +54,14 @@ void FaultRing::close() noexcept {
 }
 
 std::atomic_ref<unsigned long long> FaultRing::head_word() const noexcept {
+  TMH_ASSERT(is_open());
   return std::atomic_ref(reinterpret_cast<perf_event_mmap_page *>(base_)->data_head);
 }
 
 void FaultRing::copy_record(std::uint64_t at, std::uint64_t *header,
                             std::uint64_t *address) const noexcept {
+  TMH_ASSERT(at % 8 == 0);
+  static_assert(kDataBytes % 8 == 0 && (kDataBytes & (kDataBytes - 1)) == 0);
   // Records are multiples of 8 bytes, so no word straddles the end.
   const std::byte *data = base_ + 4096;
   std::memcpy(header, data + at % kDataBytes, 8);
@@ -65,6 +69,7 @@ void FaultRing::copy_record(std::uint64_t at, std::uint64_t *header,
 }
 
 void FaultRing::set_tail(std::uint64_t tail) noexcept {
+  TMH_ASSERT(is_open() && tail >= tail_);
   tail_ = tail;
   auto *page = reinterpret_cast<perf_event_mmap_page *>(base_);
   // release: our reads of the records come before the kernel may overwrite them

@@ -74,6 +74,7 @@ class FaultRing {
   static constexpr std::uint64_t kSlackBytes = 64;
   static constexpr std::uint32_t kSampleType = 9;  // PERF_RECORD_SAMPLE
   static constexpr std::uint32_t kLostType = 2;    // PERF_RECORD_LOST
+  static_assert(kSlackBytes < kDataBytes);
 
   [[nodiscard]] std::atomic_ref<unsigned long long> head_word() const noexcept;
   void copy_record(std::uint64_t at, std::uint64_t *header, std::uint64_t *address) const noexcept;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/fault_handler.h"
 #include "platform/files.h"
 #include "platform/process.h"
@@ -79,6 +80,7 @@ FileMapping find_mapping(std::uintptr_t address) noexcept {
 
 // The link, not the path that it was opened by: the file may have been moved.
 void append_name(Sentence &sentence, int fd) noexcept {
+  TMH_ASSERT(fd >= 0);
   Sentence link;
   link << "/proc/self/fd/";
   link.number(static_cast<std::uint64_t>(fd), 10);
@@ -91,6 +93,7 @@ void append_name(Sentence &sentence, int fd) noexcept {
 }  // namespace
 
 void note_mapping(const FileMapping &mapping) noexcept {
+  TMH_ASSERT(mapping.begin != 0 && mapping.bytes != 0 && mapping.fd >= 0);
   watch_faults();
   const std::scoped_lock guard(ProcessObject<Noting>::here().mutex);
   if (noted_in.load(std::memory_order_relaxed) != fork_generation()) {
@@ -112,6 +115,7 @@ void note_mapping(const FileMapping &mapping) noexcept {
 }
 
 void forget_mapping(const void *begin) noexcept {
+  TMH_ASSERT(begin != nullptr);
   const std::scoped_lock guard(ProcessObject<Noting>::here().mutex);
   for_each_entry([begin](Entry &entry) {
     if (entry.begin.load(std::memory_order_relaxed) == reinterpret_cast<std::uintptr_t>(begin))

@@ -73,6 +73,7 @@ void store_in_place(int fd) noexcept {
 
 // Never through a symbolic link: O_EXCL does not create where one leads.
 int open_or_make(const std::string &path, int flags, bool *is_new) noexcept {
+  TMH_ASSERT(is_new != nullptr);
   *is_new = false;
   flags |= O_NOFOLLOW;
   if ((flags & O_CREAT) == 0) return ::open(path.c_str(), flags);
@@ -124,6 +125,7 @@ Errc check_own(const std::string &path, const struct stat &file, FileRole role) 
 Errc open_regular(const std::string &path, int flags, FileRole role, FileDescriptor *out) noexcept
     try {
   TMH_ASSERT((flags & O_TRUNC) == 0);
+  TMH_ASSERT(out != nullptr);
   std::string target = path;
   if (role == FileRole::kSegment && (flags & O_EXCL) == 0) TMH_TRY(follow_links(path, &target));
   bool is_new = false;
@@ -164,6 +166,7 @@ bool has_entry(const std::string &path) noexcept {
 // Link by link, each held open while its owner and its target are read: another one under its name
 // is not followed.
 Errc follow_links(const std::string &path, std::string *out) noexcept try {
+  TMH_ASSERT(out != nullptr);
   constexpr int kLinksMax = 40;  // as the kernel
   std::filesystem::path file = path;
   const auto fail_with = [&path](int why) {
@@ -223,6 +226,7 @@ Errc UninheritedFile::open(const std::string &path, int flags) noexcept {
 }
 
 Errc UninheritedFile::lock(int operation, const std::string &path) noexcept {
+  TMH_ASSERT(fd_.get() >= 0);
   while (flock(fd_.get(), operation) != 0) {
     if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + path);
   }
@@ -244,6 +248,7 @@ void UninheritedFile::reset() noexcept {
 // Until the file that it has locked is the one of that name: somebody may have emptied the folder
 // while this process waited.
 Errc FolderLock::acquire(const std::string &lock_path) noexcept {
+  TMH_ASSERT(!held_.is_valid());
   struct stat locked {};
   struct stat named {};
   for (;;) {
@@ -255,6 +260,7 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
 }
 
 Errc FileHold::acquire(const std::string &path, int like) noexcept {
+  TMH_ASSERT(like >= 0);
   struct stat held {};
   struct stat wanted {};
   TMH_TRY(open(path, O_RDONLY));
@@ -264,6 +270,7 @@ Errc FileHold::acquire(const std::string &path, int like) noexcept {
 }
 
 Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
+  TMH_ASSERT(is_held != nullptr);
   *is_held = false;
   // A child would keep the lock for its life, and hold() wait for it.
   const std::scoped_lock no_fork(uninherited_mutex);
@@ -277,6 +284,7 @@ Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
 
 Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
                        Blocks blocks) noexcept {
+  TMH_ASSERT(bytes_max != 0 && bytes_min <= bytes_max);
   close();
   TMH_TRY(open_regular(path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_));
   struct stat info {};
@@ -317,6 +325,7 @@ void GrowingFile::close() noexcept {
 }
 
 Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(reserved_ != nullptr && bytes != 0 && offset + bytes <= bytes_max_);
   constexpr std::uint64_t kBlock = 4096;
   const std::uint64_t first = offset / kReservedBytes, last = (offset + bytes - 1) / kReservedBytes;
   const std::uint64_t end = std::min((last + 1) * kReservedBytes, bytes_max_);
@@ -340,6 +349,7 @@ Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noex
 // refused range that there was room for. What is allocated and was never stored to counts as data
 // as soon as it is in the page cache; a hole never does. tmpfs refuses nothing that is there.
 bool GrowingFile::is_backed(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  TMH_ASSERT(base_ != nullptr && offset < bytes_max_ && bytes != 0);
   if (loads_take_blocks_) return false;
   (void)std::atomic_ref<std::byte>(base_[offset]).load(std::memory_order_relaxed);
   const off_t hole = lseek(fd_.get(), static_cast<off_t>(offset), SEEK_HOLE);
@@ -362,6 +372,7 @@ void GrowingFile::shrink(std::uint64_t bytes) noexcept {
 }
 
 Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(fd >= 0);
   int result;
   do {
     result = fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes),
@@ -372,6 +383,7 @@ Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) no
 }
 
 bool has_data(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(fd >= 0);
   const off_t data = lseek(fd, static_cast<off_t>(offset_bytes), SEEK_DATA);
   // In doubt it has.
   return data >= 0 ? static_cast<std::uint64_t>(data) < offset_bytes + bytes : errno != ENXIO;
@@ -383,6 +395,7 @@ bool loads_take_blocks(int fd) noexcept {
 }
 
 Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   FileDescriptor fd;
   TMH_TRY(open_regular(path, O_RDONLY, FileRole::kOwn, &fd));
   struct stat info {};

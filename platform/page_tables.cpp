@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 
 namespace tmh::platform {
@@ -43,6 +44,7 @@ StoreFaults::~StoreFaults() {
 }
 
 Errc StoreFaults::open() noexcept {
+  TMH_ASSERT(fd_ < 0);
   fd_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly));
   if (fd_ < 0) return fail_errno(Errc::kTrackingUnavailable, "userfaultfd");
   uffdio_api api{};
@@ -54,6 +56,8 @@ Errc StoreFaults::open() noexcept {
 }
 
 Errc StoreFaults::add(void *begin, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(fd_ >= 0);
+  TMH_ASSERT((reinterpret_cast<std::uintptr_t>(begin) | bytes) % kPageBytes == 0);
   uffdio_register range{};
   range.range.start = reinterpret_cast<std::uintptr_t>(begin);
   range.range.len = bytes;
@@ -64,6 +68,7 @@ Errc StoreFaults::add(void *begin, std::uint64_t bytes) noexcept {
 }
 
 bool StoreFaults::protect(void *begin, std::uint64_t bytes, std::uint64_t mode) noexcept {
+  TMH_ASSERT((reinterpret_cast<std::uintptr_t>(begin) | bytes) % kPageBytes == 0);
   uffdio_writeprotect range{};
   range.range.start = reinterpret_cast<std::uintptr_t>(begin);
   range.range.len = bytes;
@@ -82,6 +87,7 @@ bool StoreFaults::disarm(void *begin, std::uint64_t bytes) noexcept {
 // Locking brings nothing in that is inaccessible.
 void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd,
                        std::int64_t offset, int key) noexcept {
+  TMH_ASSERT(bytes != 0 && offset >= 0);
   void *const mapped = mmap(at, bytes, PROT_NONE, flags, fd, offset);
   if (mapped == MAP_FAILED) return MAP_FAILED;
   munlock(mapped, bytes);
@@ -94,6 +100,7 @@ void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags,
 }
 
 bool guard_install(void *begin, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(begin) % kPageBytes == 0);
   return madvise(begin, bytes, kMadvGuardInstall) == 0;
 }
 bool guard_remove(void *begin, std::uint64_t bytes) noexcept {
@@ -105,6 +112,7 @@ bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept {
 }
 void read_in(void *begin, std::uint64_t bytes) noexcept { madvise(begin, bytes, MADV_WILLNEED); }
 bool drop(void *begin, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(begin) % kPageBytes == 0);
   constexpr int kMadvDontneedLocked = 24;  // Linux 5.18
   return madvise(begin, bytes, MADV_DONTNEED) == 0 ||
          madvise(begin, bytes, kMadvDontneedLocked) == 0;
@@ -121,6 +129,7 @@ Errc PageMap::open() noexcept {
 }
 
 bool PageMap::read(std::uintptr_t begin, std::size_t page_count, PageKind *out) const noexcept {
+  TMH_ASSERT(fd_ >= 0 && begin % kPageBytes == 0 && (out != nullptr || page_count == 0));
   constexpr std::size_t kBatch = 512;
   // A guard is a swap-like marker: bit 58 (Linux 6.15) tells it from a swapped page.
   constexpr std::uint64_t kGuardBit = 1ull << 58, kFileBit = 1ull << 61, kSwapBit = 1ull << 62,
@@ -146,6 +155,7 @@ bool PageMap::read(std::uintptr_t begin, std::size_t page_count, PageKind *out) 
 
 bool PageMap::scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit,
                    void *context) const noexcept {
+  TMH_ASSERT(fd_ >= 0 && (begin | bytes) % kPageBytes == 0 && visit != nullptr);
   constexpr std::size_t kRegions = 256;
   ScanRegion regions[kRegions];
   ScanArguments arguments{};

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "platform/assert.h"
+
 namespace tmh::platform {
 
 class Patience {
@@ -25,6 +27,7 @@ class Patience {
       return;
     }
     const timespec sleep{0, sleep_ns_};
+    TMH_ASSERT(sleep_ns_ > 0 && sleep_ns_ <= kSleepNsMax);
     nanosleep(&sleep, nullptr);
     sleep_ns_ = std::min(2 * sleep_ns_, kSleepNsMax);
   }

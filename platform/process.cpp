@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 
@@ -39,6 +40,7 @@ char *append_number(char *out, std::uint32_t value) noexcept {
 }
 
 ssize_t read_small_file(const char *path, char *buffer, std::size_t buffer_bytes) noexcept {
+  TMH_ASSERT(buffer_bytes > 1);
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
   const ssize_t got = read(fd, buffer, buffer_bytes - 1);
@@ -83,6 +85,7 @@ bool parse_stat(const char *text, Stat *out) noexcept {
 
 // False: /proc does not show it, or cannot be read.
 bool look_up(std::int32_t pid, Stat *out) noexcept {
+  TMH_ASSERT(pid > 0 && out != nullptr);
   char path[32] = "/proc/";
   char *end = append_number(path + 6, static_cast<std::uint32_t>(pid));
   std::memcpy(end, "/stat", 6);
@@ -94,6 +97,7 @@ bool look_up(std::int32_t pid, Stat *out) noexcept {
 }  // namespace
 
 bool this_process(ProcessId *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   Stat stat;
   out->pid = getpid();
   if (!look_up(out->pid, &stat)) return false;
@@ -125,6 +129,7 @@ std::uint64_t number_of_namespace(const char *path) noexcept {
 }  // namespace
 
 Errc this_place(Place *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   char text[16];
   if (read_small_file("/proc/self/stat", text, sizeof text) <= 0)
     return fail_errno(Errc::kIo, "/proc/self/stat, which tells whose processes live");
@@ -142,6 +147,7 @@ namespace {
 // By what can be asked without a descriptor: a zombie has a thread left, the one that is waited
 // for, and no program any more. False: /proc does not show it, or does not let us look.
 bool is_zombie(std::int32_t pid) noexcept {
+  TMH_ASSERT(pid > 0);
   char path[32] = "/proc/";
   char *end = append_number(path + 6, static_cast<std::uint32_t>(pid));
   std::memcpy(end, "/task", 6);

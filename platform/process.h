@@ -60,6 +60,7 @@ struct BootId {
   char text[40] = {};
   [[nodiscard]] bool is_known() const noexcept { return text[0] != 0; }
 };
+static_assert(sizeof(BootId) > 36);
 [[nodiscard]] BootId this_boot() noexcept;
 
 // Counts forks since the process started: a participant compares it with the value at its attach.

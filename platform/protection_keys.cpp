@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "platform/assert.h"
+
 namespace tmh::platform {
 
 namespace {
@@ -19,6 +21,7 @@ constexpr int kKeyNumbers = 16;
 
 // By number: how many domains use it, plus 1 when it is this library's; 0: it is not.
 constinit std::array<std::atomic<std::uint32_t>, kKeyNumbers> users{};
+static_assert(kKeysMax < kKeyNumbers);
 constinit std::atomic<std::uint32_t> own_keys{0};
 constinit std::atomic<int> last_error{0};
 
@@ -95,6 +98,8 @@ DomainKey DomainKey::take() noexcept {
 
 // Release: pairs with reuse_key().
 DomainKey::~DomainKey() {
+  TMH_ASSERT(key_ == kNoKey ||
+             users[static_cast<std::size_t>(key_)].load(std::memory_order_relaxed) > 1);
   if (key_ != kNoKey) users[static_cast<std::size_t>(key_)].fetch_sub(1, std::memory_order_release);
 }
 

@@ -18,6 +18,8 @@
 #include <string>
 #include <utility>
 
+#include "platform/assert.h"
+
 namespace tmh::platform {
 
 inline constexpr int kNoKey = -1;
@@ -67,6 +69,7 @@ inline void write_key_rights(std::uint32_t rights) noexcept {
 }
 // A write costs 14 ns, a comparison 1.
 inline void set_key_access(int key, KeyAccess access) noexcept {
+  TMH_ASSERT(key >= 0 && key < 16);
   const std::uint32_t shift = 2 * static_cast<std::uint32_t>(key);
   const std::uint32_t before = read_key_rights();
   const std::uint32_t after = (before & ~(3u << shift)) | static_cast<std::uint32_t>(access)

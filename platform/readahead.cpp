@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <new>
 
+#include "platform/assert.h"
+
 namespace tmh::platform {
 
 namespace {
@@ -21,6 +23,7 @@ constexpr std::uint32_t kExtentsAtOnce = 128;
 }  // namespace
 
 std::uint64_t readahead_bytes(int fd, std::uint64_t offset_bytes) noexcept {
+  TMH_ASSERT(fd >= 0);
   std::uint64_t end = offset_bytes;
   for (bool is_last = false; !is_last;) {
     alignas(struct fiemap)
@@ -45,6 +48,7 @@ std::uint64_t readahead_bytes(int fd, std::uint64_t offset_bytes) noexcept {
 
 void keep_off_holes(void *at, std::uint64_t first_bytes, std::uint64_t bytes,
                     std::uint64_t readahead_bytes) noexcept {
+  TMH_ASSERT(at != nullptr && reinterpret_cast<std::uintptr_t>(at) % 4096 == 0);
   const std::uint64_t ahead =
       readahead_bytes > first_bytes ? std::min(readahead_bytes - first_bytes, bytes) : 0;
   if (ahead < bytes) madvise(static_cast<std::byte *>(at) + ahead, bytes - ahead, MADV_RANDOM);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "observe/steps.h"
+#include "platform/assert.h"
 #include "platform/futex.h"
 
 namespace tmh::platform {
@@ -41,6 +42,7 @@ bool SharedLock::try_lock(LockTag self, Alive is_alive, void *context) noexcept 
 
 // Another one has taken it.
 Locked SharedLock::lock_taken(LockTag self, Alive is_alive, void *context) noexcept {
+  TMH_ASSERT(static_cast<std::uint32_t>(self) != 0 && is_alive != nullptr);
   const auto own = static_cast<std::uint32_t>(self);
   const std::uint64_t start = __rdtsc();
   for (std::uint64_t now = start, looked = start; now - start < kSpinTicks; now = __rdtsc()) {
@@ -83,6 +85,7 @@ Locked SharedLock::lock_taken(LockTag self, Alive is_alive, void *context) noexc
 // taken, is back. A waiter that says it will sleep between the two is not woken by us; it looks
 // again when its sleep ends.
 void SharedLock::unlock() noexcept {
+  TMH_ASSERT(word_.load(std::memory_order_relaxed) != 0);
   const std::uint32_t before = word_.load(std::memory_order_relaxed);
   word_.store(0, std::memory_order_release);  // pairs with the acquire of the next holder
   if ((before & kSleepers) != 0) futex_wake(word_, 1);

@@ -15,6 +15,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "platform/assert.h"
+
 namespace tmh::platform {
 
 // Names a holder: participant slot + 1 in the lower 17 bits, 14 bits of its incarnation above. The
@@ -43,6 +45,7 @@ class SharedLock {
   }
   // True when it was free.
   [[nodiscard]] bool try_lock(LockTag self) noexcept {
+    TMH_ASSERT((static_cast<std::uint32_t>(self) & kSleepers) == 0);
     std::uint32_t expected = 0;
     // acquire: pairs with the release in unlock(). Failure needs no order: nothing is read.
     return word_.compare_exchange_strong(expected, static_cast<std::uint32_t>(self),

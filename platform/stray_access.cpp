@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <mutex>
 
+#include "platform/assert.h"
 #include "platform/process_object.h"
 #include "platform/sentence.h"
 
@@ -76,10 +77,12 @@ struct Changing {
 }  // namespace
 
 void tell_thread_state_by(ThreadState (*function)() noexcept) noexcept {
+  TMH_ASSERT(function != nullptr);
   thread_state.store(function, std::memory_order_release);
 }
 
 void report(const StrayAccess &access) noexcept {
+  TMH_ASSERT(access.segment != nullptr);
   const auto function = thread_state.load(std::memory_order_acquire);
   const ThreadState thread = function != nullptr ? function() : ThreadState{};
   Sentence sentence;
@@ -94,6 +97,7 @@ void report(const StrayAccess &access) noexcept {
 }
 
 void remember_gone_view(std::uintptr_t begin, std::uint64_t bytes, const char *name) noexcept {
+  TMH_ASSERT(begin != 0 && bytes != 0 && name != nullptr);
   auto &changing = ProcessObject<Changing>::here();
   const std::scoped_lock guard(changing.mutex);
   GoneView &entry = gone_views[changing.next++ % kGoneViewsMax];

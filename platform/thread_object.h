@@ -14,6 +14,8 @@
 
 #include <pthread.h>
 
+#include "platform/assert.h"
+
 namespace tmh::platform {
 
 template <class T>
@@ -38,6 +40,7 @@ class ThreadObject {
     if (key_.is_there) (void)pthread_setspecific(key_.number, object_);
   }
   static void end(void *object) noexcept {
+    TMH_ASSERT(object == object_);
     object_ = nullptr;
     delete static_cast<T *>(object);
   }

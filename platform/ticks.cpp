@@ -34,7 +34,8 @@ Moment now() noexcept {
 const Moment start = now();
 constexpr std::uint64_t kSettledNs = 10'000'000;  // 50 ns of error in it are 5 ppm
 constexpr std::uint64_t kFirstNs = 50'000;        // a tenth of a percent
-std::atomic<std::uint64_t> settled_rate{0};       // ns per tick, 32 bits behind the point
+static_assert(kFirstNs < kSettledNs);
+std::atomic<std::uint64_t> settled_rate{0};  // ns per tick, 32 bits behind the point
 
 std::uint64_t measure_rate() noexcept {
   Moment at = now();

@@ -89,7 +89,6 @@ class Json {
 
   [[nodiscard]] bool is_null() const noexcept { return kind_ == Kind::kNull; }
   [[nodiscard]] bool is_discarded() const noexcept { return kind_ == Kind::kDiscarded; }
-  [[nodiscard]] bool is_boolean() const noexcept { return kind_ == Kind::kBoolean; }
   [[nodiscard]] bool is_number() const noexcept {
     return is_number_integer() || kind_ == Kind::kDouble;
   }

@@ -17,7 +17,6 @@ enum class Call : long {
   kOpen = 2,
   kClose = 3,
   kMmap = 9,
-  kMprotect = 10,
   kMunmap = 11,
   kRtSigaction = 13,
   kRtSigprocmask = 14,

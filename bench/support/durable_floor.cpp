@@ -82,26 +82,6 @@ const char *to_string(FloorMethod method) noexcept {
   return "?";
 }
 
-const char *calls_of(FloorMethod method) noexcept {
-  switch (method) {
-    case FloorMethod::kAppend:
-      return "write at the end, fdatasync";
-    case FloorMethod::kOverwrite:
-      return "overwrite, fdatasync";
-    case FloorMethod::kDsync:
-      return "overwrite, O_DSYNC";
-    case FloorMethod::kDirect:
-      return "overwrite of blocks, O_DIRECT|O_DSYNC";
-    case FloorMethod::kMsync:
-      return "memcpy, msync(MS_SYNC)";
-    case FloorMethod::kChecksum:
-      return "CRC32C, overwrite, fdatasync";
-    case FloorMethod::kTwoSyncs:
-      return "overwrite, fdatasync, overwrite of 64 bytes, fdatasync";
-  }
-  return "?";
-}
-
 std::uint64_t floor_file_bytes(std::uint64_t commit_bytes, std::uint64_t commits) noexcept {
   return whole_blocks(commit_bytes) * commits + kBlockBytes;  // enough for every method
 }

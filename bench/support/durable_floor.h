@@ -40,7 +40,6 @@ inline constexpr FloorMethod kFloorMethods[] = {
     FloorMethod::kAppend, FloorMethod::kOverwrite, FloorMethod::kDsync,   FloorMethod::kDirect,
     FloorMethod::kMsync,  FloorMethod::kChecksum,  FloorMethod::kTwoSyncs};
 [[nodiscard]] const char *to_string(FloorMethod method) noexcept;  // "append"
-[[nodiscard]] const char *calls_of(FloorMethod method) noexcept;   // "pwrite + fdatasync, appended"
 
 // Of a file for `commits` commits of at most `commit_bytes` each.
 [[nodiscard]] std::uint64_t floor_file_bytes(std::uint64_t commit_bytes,

@@ -34,6 +34,8 @@
 
 #include <tmh/tmh.hpp>
 
+#include "platform/assert.h"
+
 namespace {
 
 using tmh::Errc;
@@ -71,11 +73,13 @@ constinit thread_local int t_last_error = 0;
 constinit thread_local char t_last_error_text[512] = {};  // empty: what xStrError() says
 
 int fail(Errc code) noexcept {
+  TMH_ASSERT(code != Errc::kOk);
   t_last_error_text[0] = '\0';
   return t_last_error = -static_cast<int>(code);
 }
 // text: names the file, address or value concerned; cut off where it is long.
 int fail(Errc code, const char *text) noexcept {
+  TMH_ASSERT(text != nullptr);
   (void)fail(code);
   t_last_error_text[std::string_view(text).copy(t_last_error_text, sizeof t_last_error_text - 1)] =
       '\0';
@@ -104,6 +108,7 @@ const ThreadEnd thread_end;
 
 // This thread's first call of the session, or nullptr: it has been taken back meanwhile.
 Session *keep_session() {
+  TMH_ASSERT(g_owner != nullptr);
   if (t_own == nullptr) {
     t_own = new std::shared_ptr<Session>;
     if (thread_end.is_told) (void)pthread_setspecific(thread_end.key, t_own);
@@ -151,6 +156,8 @@ int with_session(Body &&body) noexcept {
 }
 
 int to_xac(tmh::Status status) noexcept {
+  // Errors are negative.
+  static_assert(XAC_COMMITTED >= 0 && XAC_ABORTED >= 0 && XAC_PENDING >= 0 && XAC_FAILED >= 0);
   switch (status) {
     case tmh::Status::kCommitted:
       return XAC_COMMITTED;
@@ -187,6 +194,7 @@ void map_heap_if_made(Session &session) {
 // In the instance that has just begun, whose snapshot holds no pointer into a heap that is made
 // later. With an error it has not begun.
 void look_for_heap(Session &session) {
+  TMH_ASSERT(session.domain.depth() != 0);
   const std::uint32_t made = tmh::detail::segments_made(session.domain);
   if (made == session.segments_made || session.domain.depth() > 1) [[likely]]
     return;
@@ -207,6 +215,7 @@ void look_for_heap(Session &session) {
 
 // One spelling per file, so that "./input.db" is "input.db".
 std::string segment_name(const char *name) {
+  TMH_ASSERT(name != nullptr && *name != '\0');
   return std::filesystem::path(name).lexically_normal().string();
 }
 
@@ -231,6 +240,7 @@ bool is_heap_file(const Session &session, const std::string &name) {
 // The segment that starts at the file's first byte. Another process may have mapped the file with
 // another length: it is one and the same segment, which map() extends when it is too small.
 Segment map_beginning(const Session &session, const std::string &name, std::uint64_t length) {
+  TMH_ASSERT(length != 0 && length % tmh::kPageBytes == 0);
   tmh::SegmentOptions options;
   options.layout = tmh::Layout::kRaw;
   options.size_bytes = length;
@@ -238,6 +248,7 @@ Segment map_beginning(const Session &session, const std::string &name, std::uint
 }
 
 bool durability_of(int flags, tmh::Durability *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   switch (flags) {
     case XAC_NONDURABLE:
       *out = tmh::Durability::kNone;
@@ -294,6 +305,7 @@ bool watch_forks() noexcept {
 
 // `now` instead of `before`, unless another thread has been faster.
 void exchange_session(const Session *before, std::shared_ptr<Session> now) noexcept {
+  TMH_ASSERT(g_owner != nullptr && (before != nullptr) != (now != nullptr));
   const std::lock_guard lock(g_owner->mutex);
   if (g_owner->session.get() != before) return;
   g_owner->session.swap(now);  // the argument goes behind the lock
@@ -387,6 +399,7 @@ void *xMmap(const char *name, size_t length) {
       const Segment segment = map_beginning(session, file, length);
       std::byte *const base = segment.data();
       if (base == nullptr) throw tmh::Error(Errc::kNotInitialized, "shut down meanwhile");
+      TMH_ASSERT(reinterpret_cast<std::uintptr_t>(base) % tmh::kPageBytes == 0);
       const std::lock_guard lock(session.mutex);
       session.segments[file] = segment;
       address = base;

@@ -6,11 +6,14 @@
 #include <tmh/site.hpp>
 #include <tmh/transaction.hpp>
 
+#include <bit>
+
 #include "hierarchy/api/handles.h"
 #include "hierarchy/domain/domain.h"
 #include "hierarchy/threads/threads.h"
 #include "hierarchy/transaction/transaction.h"
 #include "hierarchy/watch/watch.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process_object.h"
 #include "platform/thread_object.h"
@@ -31,6 +34,7 @@ struct Registry {
 Registry &known_segments() { return platform::ProcessObject<Registry>::here(); }
 
 void remember(const std::shared_ptr<SegmentImpl> &segment) {
+  TMH_ASSERT(segment != nullptr && segment->base != nullptr);
   Registry &registry = known_segments();
   const std::scoped_lock guard(registry.mutex);
   std::erase_if(registry.segments, [](const auto &entry) { return entry.expired(); });
@@ -121,6 +125,7 @@ void **root_cell_in(const SegmentImpl &segment, std::string_view name, std::uint
 // Containers allocate often: the last segment is remembered per thread, so that the registry's
 // mutex is seldom taken.
 std::shared_ptr<SegmentImpl> segment_for_heap(const std::byte *base) {
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(base) >= kPageBytes);
   struct LastUsed {
     std::weak_ptr<SegmentImpl> segment;
     std::uint32_t generation = 0;  // a forked child must not use its parent's
@@ -180,6 +185,7 @@ void with_durable(const std::shared_ptr<DomainImpl> &impl, const Operation &oper
     platform::fail(Errc::kNotDurable, domain.folder());
     raise(Errc::kNotDurable);
   }
+  TMH_ASSERT(domain.usable() == Errc::kOk);
   check(operation(*domain.durable()));
 }
 
@@ -196,12 +202,14 @@ const SegmentImpl &required(const std::shared_ptr<SegmentImpl> &impl) {
 namespace {
 // What an allocator without a segment holds; no segment begins there.
 enum class NoHeap : std::uintptr_t { kProcess = 0, kOutside, kNone, kSeveral, kUnmapped };
+static_assert(static_cast<std::uintptr_t>(NoHeap::kUnmapped) < kPageBytes);
 std::byte *marked(NoHeap why) noexcept { return reinterpret_cast<std::byte *>(why); }
 bool is_segment(const std::byte *base) noexcept {
   return reinterpret_cast<std::uintptr_t>(base) >= kPageBytes;
 }
 
 [[noreturn]] void raise_no_heap(NoHeap why, Need need) {
+  TMH_ASSERT(why != NoHeap::kProcess);
   leave_hardware(need);
   constexpr const char *kMake = ": make it from a tmh::Segment";
   const auto refuse = [&](Errc code, const char *what) {
@@ -238,6 +246,7 @@ RunsHere runs_here() noexcept {
     case Where::kHardware:  // queries do not run there
       return RunsHere::kUpdate;
     case Where::kLines:
+      TMH_ASSERT(current().lines.thread != nullptr);
       return kind(current().lines.thread->is_query());
     case Where::kPages:  // a query inside an update is the update's
       return kind(current().pages.runner->nest.front());
@@ -246,6 +255,7 @@ RunsHere runs_here() noexcept {
 }
 // REQUIRES: this thread runs an instance. Is it of that domain?
 bool runs_here(const DomainImpl &domain) noexcept {
+  TMH_ASSERT(current().where() != Where::kOutside);
   switch (current().where()) {
     case Where::kHardware:
       return current().hardware.domain == domain.lines();
@@ -258,6 +268,7 @@ bool runs_here(const DomainImpl &domain) noexcept {
 
 // REQUIRES: this thread runs an instance.
 std::byte *only_heap_here() noexcept {
+  TMH_ASSERT(current().where() != Where::kOutside);
   Registry &registry = known_segments();
   const std::scoped_lock guard(registry.mutex);
   std::byte *found = marked(NoHeap::kNone);
@@ -286,6 +297,7 @@ void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) {
   return heap_allocate_for(Need::kAllocatorAllocate, base, bytes, alignment);
 }
 void *heap_allocate_for(Need need, std::byte *base, std::size_t bytes, std::size_t alignment) {
+  TMH_ASSERT(std::has_single_bit(alignment));
   if (base == marked(NoHeap::kProcess)) return ::operator new(bytes, std::align_val_t(alignment));
   if (!is_segment(base))
     raise_no_heap(static_cast<NoHeap>(reinterpret_cast<std::uintptr_t>(base)), need);
@@ -385,6 +397,7 @@ void Segment::claim_root(void **cell, std::uint64_t type_bytes) noexcept {
 Domain Domain::open(const std::string &folder, const DomainOptions &options) {
   std::shared_ptr<detail::DomainImpl> impl;
   check(detail::Opening::open(folder, options, &impl));
+  TMH_ASSERT(impl != nullptr && impl->usable() == Errc::kOk);
   return Domain(std::move(impl));
 }
 Domain Domain::open(const std::string &folder, const DomainOptions &options,
@@ -397,6 +410,7 @@ Segment Domain::map(const std::string &file, const SegmentOptions &options) cons
   detail::need_process_view();
   std::shared_ptr<detail::SegmentImpl> segment;
   check(detail::map_prepared(required(impl_), file, options, &segment));
+  TMH_ASSERT(segment != nullptr);
   try {
     detail::remember(segment);
   } catch (const std::bad_alloc &) {
@@ -606,7 +620,10 @@ struct Handles {
     return Segment(std::move(impl));
   }
   static std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept { return domain.impl_; }
-  static const DomainImpl &required_impl_of(const Domain &domain) noexcept { return *domain.impl_; }
+  static const DomainImpl &required_impl_of(const Domain &domain) noexcept {
+    TMH_ASSERT(domain.impl_ != nullptr);
+    return *domain.impl_;
+  }
   static Domain domain_of(const Segment &segment) noexcept {
     return segment.impl_ == nullptr ? Domain() : Domain(segment.impl_->domain.lock());
   }

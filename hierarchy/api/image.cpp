@@ -7,6 +7,7 @@
 
 #include "hierarchy/transaction/transaction.h"
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "platform/files.h"
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_roots.h"
@@ -66,6 +67,7 @@ Image open_image(const std::string &backup, const Moment &moment, const ImageOpt
   auto made = std::make_shared<detail::ImageImpl>();
   detail::check(made->image.open(backup, moment, {options.log_folder, options.is_relocated}));
   made->info = info_of(made->image);
+  TMH_ASSERT(made->info.segments.size() <= made->image.segments().size());
   return Image(std::move(made));
 }
 

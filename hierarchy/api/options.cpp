@@ -13,6 +13,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "platform/assert.h"
+
 namespace tmh {
 namespace {
 
@@ -59,8 +61,27 @@ constexpr const char *spell(const Spelling<Enum> (&table)[N], const Spelling<Enu
   return spell(table, value);
 }
 
+// What to_string() writes parse() reads back: in each table each text and each value stands once.
+template <class Enum, std::size_t N>
+constexpr bool goes_both_ways(const Spelling<Enum> (&table)[N]) noexcept {
+  for (const auto &entry : table) {
+    if (find_value(table, entry.text) != &entry.value) return false;
+    if (std::string_view(spell(table, entry.value)) != entry.text) return false;
+  }
+  return true;
+}
+static_assert(goes_both_ways(kConflictPolicies) && goes_both_ways(kAges));
+static_assert(goes_both_ways(kBackoffs) && goes_both_ways(kIsolations));
+static_assert(goes_both_ways(kTrackings) && goes_both_ways(kDetections));
+static_assert(goes_both_ways(kLevels) && goes_both_ways(kCrossPolicies));
+static_assert(goes_both_ways(kDurabilities) && goes_both_ways(kEarlyReleases));
+static_assert(goes_both_ways(kLineChoices) && goes_both_ways(kThreadViewUses));
+static_assert(goes_both_ways(kLatencies) && goes_both_ways(kStrays));
+static_assert(goes_both_ways(kPageChecksums) && goes_both_ways(kEscalations));
+
 // Decimal digits only, no sign, no leading blanks.
 bool parse_number(std::string_view digits, std::uint32_t max, std::uint32_t *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *out);
   return error == std::errc() && end == digits.data() + digits.size() && *out <= max;
 }
@@ -123,9 +144,11 @@ constexpr Threshold kThresholds[] = {{"active", &GroupCommit::active_min, 65'536
                                      {"waiting", &GroupCommit::waiting_percent, 100, ""},
                                      {"bytes", &GroupCommit::bytes, 1u << 30, ""},
                                      {"wait", &GroupCommit::wait_us, 1'000'000, "us"}};
+static_assert(std::size(kThresholds) <= 32);  // parse_threshold() has a bit for each
 
 // "key=number" with its unit; each key once.
 bool parse_threshold(std::string_view text, GroupCommit *group, unsigned *seen) noexcept {
+  TMH_ASSERT(group != nullptr && seen != nullptr);
   const auto equals = text.find('=');
   if (equals == std::string_view::npos) return false;
   for (unsigned i = 0; i < std::size(kThresholds); ++i) {

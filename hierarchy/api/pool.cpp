@@ -14,6 +14,7 @@
 #include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/transaction.h"
 #include "levels/line/software.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -49,6 +50,7 @@ static_assert(class_of(1, 128) == class_of(128) && class_of(129, 128) == class_o
               class_of(600, 128) == class_of(1024) && class_of(1, 4096) == class_of(4096));
 
 bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
+  TMH_ASSERT(std::has_single_bit(alignment));
   return bytes > pools::kBlockBytesMax || alignment > kPageBytes;
 }
 
@@ -124,6 +126,7 @@ namespace {
 // The next block of the newest chunk that crosses no page and lies as class_of() says; null: none
 // is left.
 std::byte *next_block(std::byte *unused, const std::byte *end, std::size_t bytes) noexcept {
+  TMH_ASSERT(bytes >= kLine && bytes <= kPageBytes);
   if (unused == nullptr) return nullptr;
   const std::size_t in_page = reinterpret_cast<std::uintptr_t>(unused) % kPageBytes;
   const std::size_t rest = kPageBytes - in_page;
@@ -139,6 +142,7 @@ std::byte *next_block(std::byte *unused, const std::byte *end, std::size_t bytes
 // the way, and made this instance one that fails when another one commits there. At level 1 one
 // block: the attempt may still have `own` filled, if it leaves it alone.
 void *pools::take_from(List &other, List &own) {
+  TMH_ASSERT(&other != &own);
   Block *const block = other.free;
   if (block == nullptr) return nullptr;
   Block *const rest = block->next;
@@ -152,6 +156,7 @@ void *pools::take_from(List &other, List &own) {
 }
 
 void *pools::take_from_others(std::uint32_t own, std::size_t size_class) {
+  TMH_ASSERT(own < kLanes && size_class < kClasses);
   std::uint32_t &fed_by = lane_here().fed_by;
   for (std::uint32_t i = 0; i < kLanes; ++i) {
     const std::uint32_t away = (fed_by + i) % kLanes;
@@ -173,6 +178,7 @@ void *pools::cut(List &list, std::size_t bytes) {
 
 // Unless another thread has done so meanwhile.
 void pools::refill(Lane &lane, std::size_t size_class) {
+  TMH_ASSERT(size_class < kClasses);
   List &list = lane.lists[size_class];
   if (list.free != nullptr || next_block(list.unused, list.end, bytes_of(size_class)) != nullptr)
     return;
@@ -192,6 +198,7 @@ void pools::refill(Lane &lane, std::size_t size_class) {
 // undone, and sees a full list the next time. But who has emptied it himself would find it as it
 // was.
 void pools::go_and_refill(Lane &lane, std::size_t size_class) {
+  TMH_ASSERT(detail::current().lines.depth != 0);
   if (detail::current().lines.thread->has_written(&lane.lists[size_class]))
     detail::need_pages(Need::kPoolAllocate);
   const auto fill = [this, &lane, size_class, domain = detail::domain_of(segment_of(this))] {
@@ -211,6 +218,7 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
   if (detail::is_page_query_here()) [[unlikely]]
     detail::raise_query_wrote(segment_of(this).name(), "allocation");
   const std::size_t size_class = class_of(bytes, alignment), block_bytes = bytes_of(size_class);
+  TMH_ASSERT(size_class < kClasses && block_bytes >= bytes);
   List &list = lane.lists[size_class];
   for (;;) {
     if (void *const block = pop(list); block != nullptr) return block;

@@ -153,6 +153,8 @@ const Named kNames[] = {
     {"early-release", kEarlyRelease, set_value<&Policies::early_release>},
     {"latency", kLatency, set_value<&Policies::latency>},
 };
+// parse() has a bit for each.
+static_assert(std::size(kNames) <= 32);
 
 std::string names() {
   std::string all;

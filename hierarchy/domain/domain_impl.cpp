@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/try.h"
 
 namespace tmh::detail {
@@ -12,6 +13,7 @@ DomainImpl::DomainImpl(std::string folder, DomainOptions options)
 
 Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
   if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
+  TMH_ASSERT(parts_.durable != nullptr);
   const auto open = keep_open();
   TMH_TRY(usable());
   return parts_.durable->log().group().wait_lower(line);

@@ -42,6 +42,7 @@ void LineDomain::use_engine(page::Engine *engine) noexcept {
 }
 
 void LineDomain::use_log(page::DurableLog *log) {
+  TMH_ASSERT(log != nullptr && line_log_ == nullptr);
   line_log_ = std::make_unique<LineLog>(memory_, lines_, *log, &requests_);
   log->use_gatherer(line_log_.get());
   requests_.use_log(log);
@@ -55,6 +56,7 @@ void LineDomain::leave_log() noexcept {
 
 Errc LineDomain::add_segment(std::uint32_t number, std::byte *view,
                              std::uint64_t max_bytes) noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax && view != nullptr);
   // All of the reserve is usable: beyond the segment's size loads and stores meet SIGBUS, as plain
   // ones do.
   TMH_TRY(directory_.open_segment(number, max_bytes));
@@ -72,6 +74,7 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view,
 }
 
 void LineDomain::forget_lines(std::uint32_t number) noexcept {
+  TMH_ASSERT(engine_ != nullptr);
   // Another thread may be recovering a dead one's lines there.
   const page::DomainLock::Held held = engine_->lock_domain();
   lines_.remove_segment(number);
@@ -91,11 +94,18 @@ bool LineDomain::is_settled() const noexcept {
   return true;
 }
 
-LineDomain::Given LineDomain::give_to_hardware() noexcept { return given_->give(*engine_); }
+LineDomain::Given LineDomain::give_to_hardware() noexcept {
+  TMH_ASSERT(given_ != nullptr && engine_ != nullptr);
+  return given_->give(*engine_);
+}
 
-void LineDomain::give_again() noexcept { given_->give_again(*engine_); }
+void LineDomain::give_again() noexcept {
+  TMH_ASSERT(given_ != nullptr && engine_ != nullptr);
+  given_->give_again(*engine_);
+}
 
 void LineDomain::close() noexcept {
+  TMH_ASSERT(engine_ == nullptr);
   requests_.use_hardware(nullptr);
   given_.reset();
   hardware_.reset();

@@ -3,6 +3,7 @@
 
 #include <tmh/site.hpp>
 
+#include "platform/assert.h"
 #include "platform/try.h"
 
 namespace tmh::detail {
@@ -16,6 +17,7 @@ LineKind LineMode::kind(BodyKind body) const noexcept {
 }
 
 Errc LineMode::enter() noexcept {
+  TMH_ASSERT(kind(BodyKind::kPlain) == LineKind::kHardware);
   const std::scoped_lock guard(threads_.runners.process().mutex);
   TMH_TRY(threads_.open.usable());  // closed while we waited
   parts_.lines->give_again();
@@ -34,6 +36,7 @@ Errc LineMode::leave() noexcept {
 
 // No participant decides anything by it. relaxed.
 void LineMode::tell() noexcept {
+  TMH_ASSERT(parts_.lines != nullptr && parts_.lines->hardware() != nullptr);
   std::atomic<std::uint32_t> &told =
       parts_.memory->participant(threads_.runners.process().slot).shown.in_line_mode;
   const std::uint32_t mode = parts_.lines->hardware()->in_line_mode() ? 1 : 0;

@@ -79,6 +79,7 @@ bool is_closed(const platform::FolderLock::Held &lock, const std::string &folder
 
 Errc Opening::open(const std::string &folder, const DomainOptions &options,
                    std::shared_ptr<DomainImpl> *out) {
+  TMH_ASSERT(out != nullptr);
   std::string resolved;
   TMH_TRY(resolve_folder(folder, &resolved));
   Registry &registry = platform::ProcessObject<Registry>::here();
@@ -102,6 +103,7 @@ Errc Opening::open(const std::string &folder, const DomainOptions &options,
 }
 
 void Opening::destroy(DomainImpl *domain) noexcept {
+  TMH_ASSERT(domain != nullptr);
   const OpenState &state = domain->threads_.open;
   if (!state.is_of_this_process()) {
     // A forked child: mappings and slot are the parent's, and any container may be half changed by
@@ -122,6 +124,7 @@ void Opening::destroy(DomainImpl *domain) noexcept {
 
 // A second open() in this process. REQUIRES that the domain stays open.
 Errc Opening::share(DomainImpl &domain, const DomainOptions &options) {
+  TMH_ASSERT(domain.parts_.memory != nullptr && domain.parts_.engine != nullptr);
   hierarchy::Settings present = domain.parts_.settings;
   present.policy = domain.threads_.runners.policy();
   TMH_TRY(hierarchy::check_agreement(domain.folder_, present,
@@ -144,6 +147,7 @@ Errc Opening::use_page_checksums(const platform::FolderLock::Held &lock, DomainI
 }
 
 Errc Opening::attach() {
+  TMH_ASSERT(domain_.parts_.memory == nullptr && !domain_.threads_.open.is_open());
   if (!observe::crash_at_environment())
     return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
   TMH_TRY(page::SharedFiles::check_owner(domain_.folder_));
@@ -207,6 +211,7 @@ class Slot {
 
 Errc Opening::attach_locked(const platform::FolderLock::Held &lock) {
   TMH_ASSERT(lock.is_valid());
+  TMH_ASSERT(domain_.parts_.memory != nullptr && domain_.parts_.engine == nullptr);
   DomainImpl &domain = domain_;
   hierarchy::Settings &settings = domain.parts_.settings;
   const std::uint32_t durability_if_new =
@@ -227,6 +232,7 @@ Errc Opening::attach_locked(const platform::FolderLock::Held &lock) {
   TMH_TRY(store_settings(lock));
   const std::string name = domain.options_.name.empty() ? program_name() : domain.options_.name;
   TMH_TRY(domain.parts_.memory->attach_slot(lock, name, &domain.slot_));
+  TMH_ASSERT(domain.slot_ < storage::kParticipantsMax);
   Slot slot(domain.parts_.memory->participant(domain.slot_));
   observe::step(observe::Step::kAttachSlotTaken);
   make_engine();
@@ -296,6 +302,7 @@ Errc Opening::store_settings(const platform::FolderLock::Held &lock) {
   TMH_ASSERT(lock.is_valid());
   if (!fresh_) return Errc::kOk;
   const hierarchy::Settings &settings = domain_.parts_.settings;
+  TMH_ASSERT(settings.detection != Detection{} && settings.levels != Levels{});
   page::SharedFiles &memory = *domain_.parts_.memory;
   std::atomic_ref(memory.control().header.detection)
       .store(static_cast<std::uint32_t>(settings.detection), std::memory_order_relaxed);
@@ -311,6 +318,7 @@ Errc Opening::open_durable(const platform::FolderLock::Held &lock) {
   TMH_ASSERT(lock.is_valid());
   DomainImpl &domain = domain_;
   if (domain.parts_.settings.durability == Durability::kNone) return Errc::kOk;
+  TMH_ASSERT(domain.parts_.durable == nullptr);
   domain.parts_.durable = std::make_unique<DurableDomain>(*domain.parts_.memory, domain.options_,
                                                           domain.parts_.settings.group_commit,
                                                           domain.parts_.settings.early_release);
@@ -321,6 +329,7 @@ Errc Opening::open_durable(const platform::FolderLock::Held &lock) {
 }
 
 void Opening::make_engine() {
+  TMH_ASSERT(domain_.parts_.engine == nullptr);
   DomainImpl &domain = domain_;
   domain.parts_.engine = std::make_unique<page::Engine>(*domain.parts_.memory, domain.slot_,
                                                         domain.parts_.settings.detection);
@@ -352,6 +361,7 @@ Errc Opening::open_lines(const platform::FolderLock::Held &lock) {
   if (fresh_)  // also when it is opened without level 1 now
     TMH_TRY(salvage_lines(lock, *domain.parts_.memory));
   if (domain.parts_.settings.levels != Levels::kHybrid) return Errc::kOk;
+  TMH_ASSERT(domain.parts_.lines == nullptr && domain.parts_.engine != nullptr);
   LineChoice chosen{};
   std::string reason;
   TMH_TRY(line::choose_line(domain.parts_.settings.line, &chosen, &reason));
@@ -388,6 +398,7 @@ void Opening::tell_views() noexcept {
 void Opening::hold_history() noexcept {
   const History &history = domain_.parts_.settings.history;
   if (!history.is_set()) return;
+  TMH_ASSERT(domain_.parts_.settings.levels != Levels::kHybrid);
   page::Engine &engine = *domain_.parts_.engine;
   engine.ours().tree.past().want(
       engine.lock_domain(),
@@ -416,6 +427,7 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   const std::unique_lock nobody_else = domain.threads_.open.exclude_users();
   TMH_TRY(domain.usable());
   TMH_TRY(domain.line_mode_.leave());
+  TMH_ASSERT(domain.parts_.engine != nullptr);
   Errc result = Errc::kOk;
   if (domain.parts_.durable != nullptr) {
     domain.parts_.durable->stop();
@@ -497,6 +509,7 @@ Errc Opening::sync_data_files(DomainImpl &domain, bool is_last) noexcept {
 
 Errc Opening::recover(const std::string &folder, const RecoverOptions &options,
                       RecoveryInfo *info) {
+  TMH_ASSERT(info != nullptr);
   struct stat control {};
   if (stat(folder.c_str(), &control) != 0 && errno == ENOENT)
     return fail(Errc::kNotADomain, folder + ": no such folder");

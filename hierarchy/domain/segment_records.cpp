@@ -34,6 +34,7 @@ constexpr std::uint64_t kOffsetMax =
     static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) - storage::kSegmentBytesMax;
 
 std::uint64_t round_up(std::uint64_t bytes) noexcept {
+  TMH_ASSERT(bytes <= ~0ull - kPageBytes);
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
@@ -101,6 +102,7 @@ Errc SegmentRecords::check_not_own(const platform::FolderLock::Held &lock,
 
 Errc SegmentRecords::check_overlap(const std::string &name, std::uint64_t offset,
                                    std::uint64_t size) const {
+  TMH_ASSERT(name.size() <= storage::kSegmentNameBytesMax);
   storage::SegmentRecordV1 wanted{};
   std::memcpy(wanted.name, name.data(), name.size());
   struct stat mine {};
@@ -127,6 +129,9 @@ Errc SegmentRecords::add_record(const platform::FolderLock::Held &lock, const st
                                 const SegmentOptions &options, bool in_instance,
                                 std::uint32_t number) {
   TMH_ASSERT(lock.is_valid());
+  TMH_ASSERT(number < storage::kSegmentsMax &&
+             !storage::is_used(memory_.control().segments[number]));
+  TMH_ASSERT(name.size() <= storage::kSegmentNameBytesMax);
   storage::SegmentRecordV1 record{};
   record.layout = static_cast<std::uint32_t>(options.layout);
   record.offset_bytes = options.offset_bytes;
@@ -166,6 +171,7 @@ Errc SegmentRecords::find_or_add(const platform::FolderLock::Held &lock, const s
                                  const SegmentOptions &options, bool in_instance,
                                  std::uint32_t *number) {
   TMH_ASSERT(lock.is_valid());
+  TMH_ASSERT(number != nullptr);
   std::uint32_t free_number = storage::kSegmentsMax;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory_.control().segments[i];
@@ -195,6 +201,7 @@ Errc SegmentRecords::extend(const platform::FolderLock::Held &lock, std::uint32_
   TMH_ASSERT(lock.is_valid());
   const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
   const std::uint64_t size = size_of(segment);
+  TMH_ASSERT(size_bytes > size && is_page_aligned(size_bytes));
   TMH_TRY(check_overlap(record.name, record.offset_bytes + size, size_bytes - size));
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));

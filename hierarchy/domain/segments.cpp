@@ -16,6 +16,7 @@ using platform::fail;
 
 Errc Segments::map(const std::string &file, const SegmentOptions &options,
                    const std::weak_ptr<DomainImpl> &domain, std::shared_ptr<SegmentImpl> *out) {
+  TMH_ASSERT(out != nullptr);
   TMH_TRY(threads_.open.usable());
   TMH_TRY(check_options(file, options));
   const std::string name = std::filesystem::path(file).lexically_normal().string();
@@ -42,6 +43,7 @@ Errc Segments::map_view(const platform::FolderLock::Held &lock, const std::strin
                         const SegmentOptions &options, const std::weak_ptr<DomainImpl> &domain,
                         std::shared_ptr<SegmentImpl> &segment) {
   TMH_ASSERT(lock.is_valid());
+  TMH_ASSERT(segment != nullptr && segment->base == nullptr);
   const std::scoped_lock guard(mutex_);
   std::shared_ptr<SegmentImpl> unprepared;
   for (const auto &mapped : mapped_) {
@@ -76,6 +78,7 @@ Errc Segments::map_view(const platform::FolderLock::Held &lock, const std::strin
                ? no_room_for(parts_.memory->control().segments[segment->number])
                : error;
   segment->domain = domain;
+  TMH_ASSERT(base != nullptr);
   segment->max_bytes = parts_.memory->control().segments[segment->number].max_bytes;
   segment->layout = options.layout;
   segment->relocatable = options.relocatable;
@@ -94,6 +97,7 @@ Errc Segments::map_view(const platform::FolderLock::Held &lock, const std::strin
 // What level 1 needs of a segment whose view is mapped.
 Errc Segments::add_lines(SegmentImpl &segment) noexcept {
   if (parts_.lines == nullptr || segment.has_lines) return Errc::kOk;
+  TMH_ASSERT(segment.base != nullptr);
   const Errc error = parts_.lines->add_segment(segment.number, segment.base, segment.max_bytes);
   segment.has_lines = error == Errc::kOk;
   return error;
@@ -115,6 +119,7 @@ Errc Segments::unmap(const SegmentImpl &wanted) noexcept {
 
 Errc Segments::unmap(const std::string &name,
                      const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept {
+  TMH_ASSERT(is_wanted != nullptr);
   TMH_TRY(threads_.open.usable());
   if (threads_.run_at_any_level(Need::kUnmap))
     return fail(Errc::kInstanceRunning, "unmap inside an instance");
@@ -163,6 +168,7 @@ Errc Segments::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
 }
 
 std::uint64_t Segments::size_of(std::uint32_t segment) const noexcept {
+  TMH_ASSERT(segment < storage::kSegmentsMax);
   return SegmentRecords(*parts_.memory).size_of(segment);
 }
 

@@ -9,6 +9,7 @@
 
 #include "hierarchy/domain/choices.h"
 #include "hierarchy/domain/conflict_choice.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/log/log_format.h"
@@ -140,6 +141,11 @@ constexpr Value default_of(const Spelling<Value> (&table)[N]) {
     if (row.is_default) return row.value;
   return Value{};
 }
+// Each has a row that is what an unset option means.
+static_assert(default_of(kDetections) != Detection{} && default_of(kLevels) != Levels{});
+static_assert(default_of(kLatencies) != Latency{} && default_of(kCrossPolicies) != CrossPolicy{});
+static_assert(default_of(kEarlyReleases) != EarlyRelease{});
+static_assert(default_of(kThreadViewUses) != ThreadViewUse{});
 
 Errc check_durability(Durability wanted, Durability present) {
   return wanted == Durability{} || wanted == present
@@ -164,10 +170,12 @@ Errc check_levels(Levels wanted, Levels present) {
 
 Errc read_durability(const DomainOptions &options, const Environment &environment,
                      Durability *out) {
+  TMH_ASSERT(out != nullptr && environment != nullptr);
   return read(Reader(environment), options, out);
 }
 
 Errc read_settings(const DomainOptions &options, const Environment &environment, Settings *out) {
+  TMH_ASSERT(out != nullptr && environment != nullptr);
   Reader reader(environment);
   TMH_TRY(reader.read_policies());
   const Policies &several = reader.policies(), &asked = options.policies;
@@ -216,6 +224,7 @@ Tracking Settings::tracking_to_use() const noexcept {
 }
 
 Errc settle(const PresentDomain &present, Settings *settings) {
+  TMH_ASSERT(settings != nullptr);
   TMH_TRY(check_durability(settings->durability, present.durability));
   settings->durability = present.durability;
   if (present.is_fresh) {

@@ -13,6 +13,7 @@
 #include "hierarchy/durability/checksum_table.h"
 #include "hierarchy/durability/kept_moments.h"
 #include "hierarchy/durability/log_copies.h"
+#include "platform/assert.h"
 #include "platform/copy_data.h"
 #include "platform/failure.h"
 #include "platform/files.h"
@@ -28,6 +29,7 @@ using storage::CheckpointV1;
 using storage::LogState;
 
 Errc Archiver::archive(const std::string &folder, std::vector<std::string> *moved) noexcept {
+  TMH_ASSERT(moved != nullptr);
   moved->clear();
   if (::mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST)
     return platform::fail_errno(Errc::kIo, folder);
@@ -118,8 +120,10 @@ bool lies_inside(const std::string &name) {
 // From `inner` up to `outer`, which is the caller's: a name is durable with the folder that it is
 // in, and so is that folder's.
 Errc sync_folders(const std::filesystem::path &inner, const std::filesystem::path &outer) noexcept {
-  for (std::filesystem::path folder = inner; folder != outer; folder = folder.parent_path())
+  for (std::filesystem::path folder = inner; folder != outer; folder = folder.parent_path()) {
+    TMH_ASSERT(folder.has_relative_path());  // inner lies in outer
     TMH_TRY(platform::sync_folder(folder));
+  }
   return Errc::kOk;
 }
 
@@ -162,7 +166,9 @@ Errc Archiver::copy_data_files(const std::string &folder) noexcept {
 // up to the end that is copied after them. Files of segments that were made meanwhile, and control
 // file and log's end, under the folder lock: no participant makes another one before the log's end
 // is copied.
-Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) noexcept {
+Errc Archiver::copy_to([[maybe_unused]] const Checkpointer::Held &held,
+                       const std::string &folder) noexcept {
+  TMH_ASSERT(held.is_valid());
   CheckpointV1 start = checkpoint_file_.current();
   const LogState &s = *memory_.log_state();
   TMH_TRY(copy_data_files(folder));
@@ -171,6 +177,7 @@ Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) no
       storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes), s.file_bytes);
   LogCopies log(memory_.folder(), folder, s.file_bytes);
   storage::Lsn copied = storage::file_of(start.lsn, s.file_bytes) * s.file_bytes;
+  TMH_ASSERT(copied <= start.lsn);
   const auto copy_log = [&] {
     const storage::Lsn end = s.durable_lsn.load(std::memory_order_acquire);
     const Errc error =

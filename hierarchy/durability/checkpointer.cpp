@@ -9,6 +9,7 @@
 #include <string>
 
 #include "observe/steps.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/try.h"
@@ -31,6 +32,7 @@ constexpr std::size_t kCollectSlice = 256;
 constexpr std::uint64_t kPatienceNs = 100'000'000;
 
 void pause_us(long us) noexcept {
+  TMH_ASSERT(us > 0 && us < 1'000'000);
   const timespec wait{0, us * 1000};
   nanosleep(&wait, nullptr);
 }
@@ -49,6 +51,7 @@ Checkpointer::Checkpointer(page::SharedFiles &memory, std::uint32_t slot,
 
 void Checkpointer::mend(const page::DomainLock::Held &held, page::DomainLock::Context,
                         platform::Locked how) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (how == platform::Locked::kClean && tree_.is_linked()) return;
   tree_.repair(held);
   // the engine's next holder also opens segments and mends the access table
@@ -94,6 +97,7 @@ Errc Checkpointer::sync_data_files(Pace pace) noexcept {
 
 // Of the first segment in it.
 Errc Checkpointer::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
+  TMH_ASSERT(segment < storage::kSegmentsMax && memory_.file_of(segment) == segment);
   storage::DataSyncs &syncs = state().data_syncs;
   const std::uint64_t doubts = syncs.doubts(segment);
   const auto result_of = [&](Errc error) {
@@ -138,7 +142,8 @@ Errc Checkpointer::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   return error;
 }
 
-Errc Checkpointer::checkpoint(const Held &) noexcept {
+Errc Checkpointer::checkpoint([[maybe_unused]] const Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   step(Step::kCheckpointStart);
   LogState &s = state();
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
@@ -161,8 +166,8 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   }
   // the next one, perhaps
   if (memory_.has_separate_homes() && !log_.gatherer()->is_home(start.line)) return Errc::kOk;
-  // >= start.clock
   const std::uint64_t fence = move_fence();
+  TMH_ASSERT(fence >= start.clock);
   // made since
   TMH_TRY(memory_.open_segments());
   TMH_TRY(log_.group().flush(fence));

@@ -38,6 +38,7 @@ class Checkpointer : private page::DomainLock::Heir {
     void release() noexcept {
       if (state_ != nullptr) std::exchange(state_, nullptr)->checkpoint_lock.unlock();
     }
+    [[nodiscard]] bool is_valid() const noexcept { return state_ != nullptr; }
 
    private:
     friend class Checkpointer;

@@ -75,6 +75,7 @@ Errc ChecksumTable::write_of_copy(const std::string &folder, bool is_wanted) noe
   if (bytes.size() != storage::kControlBytes)
     return fail(Errc::kShortFile, folder + "/tmh.control");
   const auto control = std::make_unique<storage::ControlFile>();
+  static_assert(sizeof(storage::ControlFile) <= storage::kControlBytes);
   std::memcpy(control.get(), bytes.data(), sizeof *control);
   storage::CheckpointFile checkpoint;
   TMH_TRY(checkpoint.open(folder, control->header.domain_id));

@@ -150,6 +150,7 @@ Errc DurableDomain::join() noexcept {
 Errc DurableDomain::recover(const platform::FolderLock::Held &lock,
                             const RecoverOptions &options) noexcept {
   TMH_ASSERT(lock.is_valid());
+  TMH_ASSERT(log_ == nullptr);
   TMH_TRY(open_checkpoint_file());
   bool usable = false;
   TMH_TRY(memory_.open_log_state(&usable));
@@ -211,6 +212,7 @@ Errc DurableDomain::recover(const platform::FolderLock::Held &lock,
 Errc DurableDomain::grow(const platform::FolderLock::Held &lock, std::uint32_t segment,
                          std::uint64_t size_bytes) noexcept {
   TMH_ASSERT(lock.is_valid());
+  TMH_ASSERT(segment < storage::kSegmentsMax && log_ == nullptr);
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));
   memory_.in_place().note_size(segment, size_bytes);
@@ -317,6 +319,7 @@ Errc DurableDomain::promise_log_file() noexcept {
 }
 
 void DurableDomain::attach(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < storage::kParticipantsMax && log_ == nullptr);
   const platform::LockTag tag = platform::lock_tag(
       slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
   log_ = std::make_unique<page::DurableLog>(memory_, slot, tag, group_);
@@ -325,13 +328,15 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
   archiver_ = std::make_unique<Archiver>(memory_, checkpoint_file_, *log_, *checkpointer_);
 }
 
-Errc DurableDomain::flush() noexcept { return log_->flush_all(); }
+Errc DurableDomain::flush() noexcept { return log().flush_all(); }
 
 Errc DurableDomain::checkpoint() noexcept {
+  TMH_ASSERT(checkpointer_ != nullptr);
   return checkpointer_->checkpoint(checkpointer_->lock());
 }
 
 Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> *moved) noexcept {
+  TMH_ASSERT(archiver_ != nullptr);
   return archiver_->archive(folder, moved);
 }
 
@@ -346,6 +351,7 @@ Errc DurableDomain::use_page_checksums(const platform::FolderLock::Held &lock,
 Errc DurableDomain::close_clean(const platform::FolderLock::Held &lock,
                                 Errc *table_error) noexcept {
   TMH_ASSERT(lock.is_valid());
+  TMH_ASSERT(table_error != nullptr && log_ != nullptr && !housekeeper_.joinable());
   TMH_TRY(flush());
   if (memory_.has_separate_homes()) {
     // A dead thread's writes to a segment that this process does not know are in the log: the next
@@ -376,6 +382,7 @@ Errc DurableDomain::close_clean(const platform::FolderLock::Held &lock,
 }
 
 Errc DurableDomain::start() noexcept {
+  TMH_ASSERT(log_ != nullptr && checkpointer_ != nullptr && !housekeeper_.joinable());
   {
     const std::scoped_lock guard(stop_mutex_);
     stopping_ = false;
@@ -400,6 +407,7 @@ void DurableDomain::stop() noexcept {
   }
   stop_event_.notify_all();
   if (housekeeper_.joinable()) housekeeper_.join();
+  TMH_ASSERT(!housekeeper_.joinable());
 }
 
 // Every process has one; what one has done the others find done.

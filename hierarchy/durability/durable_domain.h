@@ -23,6 +23,7 @@
 #include "hierarchy/durability/checkpointer.h"
 #include "levels/page/redo/redo.h"
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "storage/checkpoint_file.h"
 #include "storage/log/recovery.h"
 
@@ -60,7 +61,11 @@ class DurableDomain {
   [[nodiscard]] Errc use_page_checksums(const platform::FolderLock::Held &lock,
                                         PageChecksums wanted) noexcept;
 
-  [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }
+  // REQUIRES attach().
+  [[nodiscard]] page::DurableLog &log() const noexcept {
+    TMH_ASSERT(log_ != nullptr);
+    return *log_;
+  }
   [[nodiscard]] const GroupCommit &group() const noexcept { return group_; }
   [[nodiscard]] bool is_strict() const noexcept { return is_strict_; }
   [[nodiscard]] bool early_release() const noexcept { return early_release_ == EarlyRelease::kOn; }

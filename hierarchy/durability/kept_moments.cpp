@@ -8,6 +8,7 @@
 
 #include "levels/page/versions/versions.h"
 #include "observe/steps.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/try.h"
@@ -55,6 +56,7 @@ Errc KeptMoments::keep_here(std::string_view name, page::PastName *made) {
 }
 
 Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try {
+  TMH_ASSERT(clock != nullptr);
   page::PastName made{};
   if (log_ == nullptr) {
     const Errc error = keep_here(name, &made);
@@ -68,6 +70,7 @@ Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try
   if (storage::find_moment(moments, name) != nullptr)
     return fail_for_name(Errc::kBadArgument, name);
   if (moments.size() >= kMomentsMax) return fail_for_name(Errc::kTooManyMoments, name);
+  TMH_ASSERT(!name.empty());
   // All memory that this takes, before others see the name.
   moments.push_back({std::string(name), 0, 0, 0});
   TMH_TRY(keep_here(name, &made));
@@ -113,6 +116,7 @@ Errc KeptMoments::forget(std::string_view name) noexcept try {
 }
 
 Errc KeptMoments::complete(PastInfo *info) {
+  TMH_ASSERT(info != nullptr);
   if (log_ == nullptr) return Errc::kOk;
   storage::KeptMoments moments;
   TMH_TRY(read(&moments));

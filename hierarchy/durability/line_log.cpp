@@ -75,6 +75,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
 Errc LineLog::gather(const page::LogLock::Held &held, std::uint64_t after, std::uint64_t up_to,
                      std::vector<page::GatheredCommit> *commits) noexcept try {
   TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(commits != nullptr);
   // The caller has the log's lock, but a thread with views of its own has it in a mapping of its
   // own, which ThreadSanitizer takes for another lock. So nothing is kept here; a write of the log
   // costs more than the allocation by far.

@@ -16,6 +16,7 @@
 #include "levels/line/releaser.h"
 #include "levels/page/redo/redo.h"
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 
 namespace tmh::detail {
 
@@ -48,7 +49,8 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
   [[nodiscard]] Errc gather(const page::LogLock::Held &held, std::uint64_t after,
                             std::uint64_t up_to,
                             std::vector<page::GatheredCommit> *commits) noexcept override;
-  void forget(const page::LogLock::Held &, std::uint64_t line) noexcept override {
+  void forget(const page::LogLock::Held &held, std::uint64_t line) noexcept override {
+    TMH_ASSERT(held.is_valid());
     line::forget_redo(lines_, line);
   }
   [[nodiscard]] bool is_home(std::uint64_t line) noexcept override;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/copy_data.h"
 #include "platform/disk.h"
 #include "platform/files.h"
@@ -40,6 +41,7 @@ Errc LogCopies::sync() noexcept {
 }
 
 Errc LogCopies::copy_part(std::uint64_t index, std::uint64_t first, std::uint64_t behind) noexcept {
+  TMH_ASSERT(behind <= file_bytes_);
   if (first >= behind) return Errc::kOk;
   const std::string path = storage::log_file_path(to_, index);
   platform::FileDescriptor in, out;

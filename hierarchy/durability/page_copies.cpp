@@ -6,6 +6,7 @@
 #include <new>
 
 #include "observe/steps.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 #include "platform/files.h"
@@ -16,6 +17,7 @@ namespace tmh::detail {
 using platform::fail;
 
 Errc PageCopies::open() noexcept {
+  TMH_ASSERT(bytes_ == nullptr && count_ == 0);
   bytes_.reset(new (std::nothrow) std::byte[kBufferPages * kPageBytes]);
   if (bytes_ == nullptr) return fail(Errc::kOutOfMemory, "a buffer for changed pages");
   TMH_TRY(home_.open(memory_.home_path(segment_), platform::DiskFile::Mode::kRead));
@@ -25,10 +27,12 @@ Errc PageCopies::open() noexcept {
 }
 
 bool PageCopies::is_hole(std::uint64_t index, std::uint64_t pages) const noexcept {
+  TMH_ASSERT(pages != 0);
   return !platform::has_data(home_.fd(), index * kPageBytes, pages * kPageBytes);
 }
 
 Errc PageCopies::add(std::uint64_t index) noexcept {
+  TMH_ASSERT(bytes_ != nullptr && count_ < kBufferPages);
   std::size_t got = 0;
   std::byte *const to = bytes_.get() + count_ * kPageBytes;
   TMH_TRY(home_.read(index * kPageBytes, to, kPageBytes, &got));
@@ -40,6 +44,7 @@ Errc PageCopies::add(std::uint64_t index) noexcept {
 
 Errc PageCopies::write() noexcept {
   if (count_ == 0) return Errc::kOk;
+  TMH_ASSERT(count_ <= kBufferPages);
   TMH_TRY(flush_before_write());
   for (std::size_t i = 0; i < count_;) {
     std::size_t run = 1;
@@ -62,6 +67,7 @@ Errc PageCopies::flush_before_write() noexcept {
 }
 
 Errc write_changed_pages(page::SharedState &memory, page::DurableLog &log) noexcept {
+  TMH_ASSERT(memory.has_separate_homes());
   page::ChangedPages &changed = log.writer().changed();
   for (std::uint32_t segment = 0; segment < storage::kSegmentsMax; ++segment) {
     const std::uint64_t words = changed.words(segment);
@@ -85,6 +91,7 @@ Errc write_changed_pages(page::SharedState &memory, page::DurableLog &log) noexc
 Errc write_all_pages(page::SharedState &memory, page::DurableLog &log, std::uint32_t segment,
                      platform::DiskFile &told, Pace pace,
                      const std::atomic<bool> &is_stopping) noexcept {
+  TMH_ASSERT(memory.has_separate_homes() && memory.file_of(segment) == segment);
   for (std::uint32_t other = segment; other < storage::kSegmentsMax; ++other) {
     const storage::SegmentRecordV1 &record = memory.control().segments[other];
     if (!storage::is_used(record) || memory.file_of(other) != segment) continue;

@@ -22,6 +22,7 @@
 
 #include "levels/page/redo/redo.h"
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/try.h"
 
@@ -40,6 +41,7 @@ class PageCopies {
   template <class BitsOf>
   [[nodiscard]] Errc write_pages(std::uint64_t first, std::uint64_t end,
                                  const BitsOf &bits_of) noexcept {
+    TMH_ASSERT(first <= end);
     for (std::uint64_t i = first; i < end; ++i) {
       for (std::uint64_t bits = bits_of(i); bits != 0; bits &= bits - 1) {
         const std::uint64_t index = 64 * i + static_cast<std::uint64_t>(std::countr_zero(bits));

@@ -7,6 +7,7 @@
 #include <tmh/detail/line_access.hpp>
 
 #include "hierarchy/threads/page_runner.h"
+#include "platform/assert.h"
 #include "platform/stray_access.h"
 
 namespace tmh::detail {
@@ -17,6 +18,7 @@ namespace {
 
 // The instance at level 1 is the parent's. That of level 2 says so itself.
 void forget_in_child() noexcept {
+  TMH_ASSERT(current().hardware.depth == 0);
   current().lines = {};
   line_access = nullptr;
   forget_seats();

@@ -157,6 +157,9 @@ struct Current {
 };
 
 extern constinit thread_local Current current_of_thread __attribute__((tls_model("initial-exec")));
+// What RTM stores to lies on no line of the rest: who changes that ends no transaction.
+static_assert(sizeof(HardwareRun) <= 64 && alignof(Current) == 64);
+static_assert(kNoShardYet > kOwnShards);
 [[nodiscard]] inline Current &current() noexcept { return current_of_thread; }
 // At the end of an instance on software lines: this process is a child that was forked in its body.
 // It runs nothing there, whatever it has run since.

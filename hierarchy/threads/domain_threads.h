@@ -13,6 +13,7 @@
 #include "hierarchy/threads/line_users.h"
 #include "hierarchy/threads/open_state.h"
 #include "hierarchy/threads/page_runners.h"
+#include "platform/assert.h"
 #include "platform/try.h"
 
 namespace tmh::detail {
@@ -43,6 +44,7 @@ struct DomainThreads {
     const Errc error = open.usable();
     if (error != Errc::kOk) [[unlikely]]
       LineUsers::leave();
+    TMH_ASSERT(line_users.is_inside() == (error == Errc::kOk));
     return error;
   }
 };

@@ -7,6 +7,7 @@
 
 #include "hierarchy/threads/end_of_thread.h"
 #include "hierarchy/threads/living.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/thread_object.h"
@@ -40,7 +41,9 @@ LineThreads::LineThreads(page::SharedState &memory, line::LineMemory &lines, std
       lines_(lines),
       slot_(slot),
       releaser_(releaser),
-      serial_(Living<LineThreads>::add(this)) {}
+      serial_(Living<LineThreads>::add(this)) {
+  TMH_ASSERT(slot < storage::kParticipantsMax);
+}
 
 LineThreads::~LineThreads() { Living<LineThreads>::remove(serial_); }
 
@@ -50,6 +53,7 @@ void LineThreads::detach() noexcept {
 }
 
 void LineThreads::drop(line::SoftwareThread *thread) noexcept {
+  TMH_ASSERT(thread != nullptr);
   const std::scoped_lock guard(mutex_);
   std::erase_if(threads_, [thread](const auto &known) { return known.get() == thread; });
 }
@@ -76,6 +80,7 @@ line::SoftwareThread *LineThreads::make(Errc *error) {
     return entry.thread;
   }
   if (current().refused.serial == serial_ && platform::coarse_ns() < current().refused.retry_ns) {
+    TMH_ASSERT(current().refused.why != Errc::kOk);
     *error = platform::fail(current().refused.why, "no context of level 1 was free");
     return nullptr;
   }
@@ -102,6 +107,7 @@ Errc LineThreads::attach(line::SoftwareThread &thread) noexcept {
       memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);
   const Errc error = thread.attach(slot_, incarnation);
   if (error != Errc::kTooManyParticipants) return error;
+  TMH_ASSERT(engine_ != nullptr);
   engine_->ours().reaper.reap_dead(engine_->lock_domain());
   return thread.attach(slot_, incarnation);
 }

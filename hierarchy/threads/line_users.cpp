@@ -62,6 +62,7 @@ struct WordOfThread {
 };
 
 void make_word() {
+  TMH_ASSERT(current().line_user == nullptr);
   auto made = std::make_unique<LineUser>();
   // destructors of thread_local objects may run instances
   WordOfThread &own = platform::ThreadObject<WordOfThread>::here();
@@ -83,6 +84,7 @@ bool anybody_in(std::uint64_t serial) {
 LineUsers::LineUsers() noexcept : serial_(++serials) {}
 
 void LineUsers::enter() {
+  TMH_ASSERT(!is_inside());
   if (current().line_user == nullptr) make_word();
   for (;;) {
     say_inside();
@@ -114,6 +116,9 @@ LineUsers::Barred::Barred(LineUsers &users) : users_(users), lock_(users.barring
 }
 
 // pairs with enter()
-LineUsers::Barred::~Barred() { users_.gate_.fetch_and(~kIsBarred, std::memory_order_release); }
+LineUsers::Barred::~Barred() {
+  TMH_ASSERT((users_.gate() & kIsBarred) != 0);
+  users_.gate_.fetch_and(~kIsBarred, std::memory_order_release);
+}
 
 }  // namespace tmh::detail

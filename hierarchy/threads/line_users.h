@@ -47,7 +47,10 @@ class LineUsers {
   }
   void enter();  // waits while it is barred
   // From now on try_enter() says no: the domain is closed. REQUIRES a Barred.
-  void shut() noexcept { gate_.fetch_or(kIsShut, std::memory_order_relaxed); }
+  void shut() noexcept {
+    TMH_ASSERT((gate() & kIsBarred) != 0);
+    gate_.fetch_or(kIsShut, std::memory_order_relaxed);
+  }
   static void leave() noexcept {
     // release: pairs with the look of a Barred
     if (current().line_user != nullptr)

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 
+#include "platform/assert.h"
 #include "platform/process_object.h"
 
 namespace tmh::detail {
@@ -20,10 +21,12 @@ class Living {
  public:
   // Its serial: not 0, and never another one's. Throws std::bad_alloc.
   [[nodiscard]] static std::uint64_t add(Object *object) {
+    TMH_ASSERT(object != nullptr);
     const std::uint64_t serial = ++serials_;
     List &list = platform::ProcessObject<List>::here();
     const std::scoped_lock guard(list.mutex);
     list.objects.emplace(serial, object);
+    TMH_ASSERT(list.objects.at(serial) == object);
     return serial;
   }
   static void remove(std::uint64_t serial) noexcept {

@@ -15,6 +15,10 @@ void MappedSegments::reserve() {
 void MappedSegments::add(const MappedSegment &segment) noexcept {
   const std::scoped_lock guard(mutex_);
   TMH_ASSERT(mapped_.size() < mapped_.capacity());
+  TMH_ASSERT(segment.base != nullptr && segment.max_bytes != 0);
+  TMH_ASSERT(std::none_of(mapped_.begin(), mapped_.end(), [&](const MappedSegment &each) {
+    return each.number == segment.number;
+  }));
   mapped_.push_back(segment);
   epoch_.fetch_add(1, std::memory_order_release);
 }

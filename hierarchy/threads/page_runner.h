@@ -12,13 +12,17 @@
 
 #include "levels/page/page.h"
 #include "levels/page/redo/redo.h"
+#include "platform/assert.h"
 
 namespace tmh::detail {
 
 class ThreadView;
 
 struct PageRunner {
-  [[nodiscard]] page::Transaction &transaction() const noexcept { return engine->transaction(); }
+  [[nodiscard]] page::Transaction &transaction() const noexcept {
+    TMH_ASSERT(engine != nullptr);
+    return engine->transaction();
+  }
 
   std::mutex mutex;
   page::Engine *engine = nullptr;

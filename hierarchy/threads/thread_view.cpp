@@ -37,6 +37,7 @@ std::uint64_t load_plain(std::uintptr_t at, std::uint32_t size) noexcept {
     case 4:
       return load_as<std::uint32_t>(at);
     default:
+      TMH_ASSERT(size == 8);
       return load_as<std::uint64_t>(at);
   }
 }
@@ -66,6 +67,7 @@ ThreadView::ThreadView(const ViewSource &source) noexcept : source_(source) {
 
 Errc ThreadView::attach() noexcept {
   TMH_ASSERT(!is_attached_ && engine_ == nullptr);
+  TMH_ASSERT(source_.memory != nullptr && source_.segments != nullptr);
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(storage::lock_path(source_.memory->folder())));
   Errc error = open_files(folder_lock.held());
@@ -133,6 +135,7 @@ Errc ThreadView::start_engine() {
 void ThreadView::detach() noexcept {
   if (!is_attached_) return;
   is_attached_ = false;
+  TMH_ASSERT(engine_ != nullptr && runner_.engine == engine_.get());
   engine_->detach();
   engine_.reset();
   runner_.engine = nullptr;
@@ -158,6 +161,7 @@ Errc ThreadView::follow_segments() {
     if (directory_ != nullptr) TMH_TRY(directory_->open_segment(segment.number, segment.max_bytes));
     std::byte *base = nullptr;
     TMH_TRY(engine_->map(segment.number, page::Engine::Placement::kAnywhere, &base));
+    TMH_ASSERT(base != nullptr && places_.size() < places_.capacity());
     places_.push_back({segment.number, reinterpret_cast<std::uintptr_t>(segment.base),
                        reinterpret_cast<std::uintptr_t>(base), segment.max_bytes});
   }
@@ -178,6 +182,7 @@ void ThreadView::enter() noexcept {
 }
 
 void ThreadView::need_process_view() {
+  TMH_ASSERT(is_attached_ && running_view() == this);
   is_doomed_ = true;
   page_bytes = 0;
   throw LineAbort{};
@@ -203,6 +208,7 @@ std::uint64_t ThreadView::load_long(std::uintptr_t address, std::uint32_t size) 
 }
 
 void ThreadView::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
+  TMH_ASSERT(size <= sizeof value);
   // little-endian: the low bytes
   std::memcpy(reinterpret_cast<void *>(find_place(address)), &value, size);
 }

@@ -7,6 +7,7 @@
 
 #include "hierarchy/threads/end_of_thread.h"
 #include "hierarchy/threads/living.h"
+#include "platform/assert.h"
 #include "platform/process.h"
 #include "platform/thread_object.h"
 
@@ -91,6 +92,7 @@ ThreadView *ThreadViews::make() {
   auto made = std::make_unique<ThreadView>(source_);
   const std::scoped_lock making(making_);
   if (is_closed_ || open_.usable() != Errc::kOk) return nullptr;
+  TMH_ASSERT(source_.memory != nullptr && !is_stopped_);
   {
     const std::scoped_lock guard(mutex_);
     // what can throw, first
@@ -117,6 +119,7 @@ void ThreadViews::forget(const ThreadView *view) noexcept {
 }
 
 void ThreadViews::drop(ThreadView *view) noexcept {
+  TMH_ASSERT(view != nullptr);
   {
     const std::scoped_lock guard(mutex_);
     if (is_stopped_) {
@@ -127,6 +130,7 @@ void ThreadViews::drop(ThreadView *view) noexcept {
   }
   const bool is_given_back = give_back(*view);
   const std::scoped_lock guard(mutex_);
+  TMH_ASSERT(giving_back_ != 0);
   if (is_given_back) forget(view);
   if (--giving_back_ == 0) given_back_.notify_all();
 }
@@ -134,10 +138,12 @@ void ThreadViews::drop(ThreadView *view) noexcept {
 ThreadViews::Stopped::Stopped(ThreadViews &views) : views_(views), making_(views.making_) {
   {
     std::unique_lock guard(views_.mutex_);
+    TMH_ASSERT(!views_.is_stopped_);
     views_.is_stopped_ = true;
     views_.given_back_.wait(guard, [this] { return views_.giving_back_ == 0; });
   }
   for (const Kept &kept : views_.views_) runners_.emplace_back(kept.view->runner().mutex);
+  TMH_ASSERT(runners_.size() == views_.views_.size());
 }
 
 ThreadViews::Stopped::~Stopped() {
@@ -158,10 +164,12 @@ ThreadViews::Stopped::~Stopped() {
 }
 
 void ThreadViews::unmap(std::uint32_t segment) noexcept {
+  TMH_ASSERT(is_stopped_);
   for (const Kept &kept : views_) kept.view->unmap(segment);
 }
 
 void ThreadViews::detach() noexcept {
+  TMH_ASSERT(is_stopped_ && !is_closed_);
   is_closed_ = true;
   for (const Kept &kept : views_) kept.view->detach();
 }

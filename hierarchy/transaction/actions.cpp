@@ -14,6 +14,7 @@
 #include "hierarchy/domain/domain.h"
 #include "hierarchy/threads/threads.h"
 #include "hierarchy/transaction/raise.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"
 
@@ -80,6 +81,7 @@ void drop_actions() {
 }
 
 void set_before_next(std::function<void()> before) {
+  TMH_ASSERT(before != nullptr);
   actions_to_fill().before_next = std::move(before);
 }
 
@@ -88,6 +90,7 @@ std::function<void()> take_before_next() {
 }
 
 void require_instance(const char *call) {
+  TMH_ASSERT(call != nullptr);
   if (current().where() != Where::kOutside) return;
   platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
   raise(Errc::kEndWithoutBegin);

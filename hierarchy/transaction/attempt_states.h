@@ -36,6 +36,7 @@ enum class AttemptState : std::uint8_t {
   kSubsumed,
 };
 inline constexpr std::uint32_t kAttemptStateCount = 11;
+static_assert(static_cast<std::uint32_t>(AttemptState::kSubsumed) + 1 == kAttemptStateCount);
 
 // What has kept an attempt from committing, as far as the next one differs by it.
 enum class Failed : std::uint8_t {
@@ -57,6 +58,7 @@ enum class Failed : std::uint8_t {
   kInThreadView,
 };
 inline constexpr std::uint32_t kFailedCount = 8;
+static_assert(static_cast<std::uint32_t>(Failed::kInThreadView) + 1 == kFailedCount);
 
 enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
 

@@ -36,6 +36,7 @@ class Attempts::Seated {
  public:
   // False: nothing has happened.
   [[nodiscard]] static bool begin(Attempts &asked) noexcept {
+    TMH_ASSERT(!asked.is_begun_ && asked.seat_ == nullptr);
     Current &here = current();
     SiteImpl &site = SiteInstance::site_of(asked);
     SiteShard *const seat = site.seat_here();
@@ -53,6 +54,7 @@ class Attempts::Seated {
   }
   // True: committed. False: the commit has failed, and the instance goes on as one with Parts.
   [[nodiscard]] static bool end(Attempts &asked) {
+    TMH_ASSERT(asked.seat_ != nullptr);
     if (was_forked_in_body()) [[unlikely]]
       return end_in_child(asked);
     if (!LineAttempts::commit_at_seat(*asked.seat_)) [[unlikely]]
@@ -71,6 +73,7 @@ class Attempts::Seated {
 
 Attempts::Parts &Attempts::settled() noexcept {
   if (seat_ == nullptr) return parts();
+  TMH_ASSERT(!is_begun_);
   seat_ = nullptr;
   new (storage_) Parts(*this);
   is_begun_ = is_inside_ = true;
@@ -93,6 +96,7 @@ void Attempts::begin() {
 
 // Not inline, as end_unseated(): what a seated instance passes through stays short.
 [[gnu::noinline]] void Attempts::begin_unseated() {
+  TMH_ASSERT(seat_ == nullptr);
   const bool is_first = !is_begun_;
   if (is_first) new (storage_) Parts(*this);
   is_begun_ = true;

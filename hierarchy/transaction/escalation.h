@@ -74,6 +74,7 @@ struct SiteState {
   std::uint16_t page_runs = 0;  // instances still to begin at level 2
   std::uint16_t penalty = 0;    // page_runs after the next escalation
 };
+static_assert((SiteState::kPageRunsMax & (SiteState::kPageRunsMax - 1)) == 0);  // by doubling
 
 [[nodiscard]] constexpr bool begins_at_pages(const Escalation &escalation,
                                              SiteState *site) noexcept {

@@ -7,6 +7,7 @@
 #include "hierarchy/transaction/raise.h"
 #include "levels/line/rtm.h"
 #include "observe/probes.h"
+#include "platform/assert.h"
 #include "platform/protection_keys.h"
 #include "platform/ticks.h"
 
@@ -81,6 +82,7 @@ class OpenUntilCommit {
 bool HardwareAttempts::begin(SiteInstance &instance) {
   LineDomain &lines = *instance.domain().lines();
   Errc error = Errc::kOk;
+  TMH_ASSERT(lines.hardware() != nullptr && current().hardware.depth == 0);
   line::SoftwareThread *software = lines.thread(&error);
   if (software == nullptr) {  // no context to count in: level 2 needs none
     instance.failed(Failed::kAtThisLevel);
@@ -107,6 +109,7 @@ bool HardwareAttempts::begin(SiteInstance &instance) {
 }
 
 void HardwareAttempts::end(SiteInstance &instance) {
+  TMH_ASSERT(current().hardware.depth == 1 && current().hardware.context != nullptr);
   current().hardware.depth = 0;
   // Inside: so it counts exactly when the transaction has committed, whichever process dies when.
   current().hardware.context->add(line::LineCount::kHardwareCommits, 1);
@@ -123,6 +126,7 @@ void HardwareAttempts::end(SiteInstance &instance) {
 }
 
 bool HardwareAttempts::tries_again(SiteInstance &instance, AbortStatus status) {
+  TMH_ASSERT(current().hardware.depth == 0);
   SiteImpl &site = instance.site();
   LineDomain &lines = *instance.domain().lines();
   const Counted counted = counted_as(status);
@@ -180,6 +184,7 @@ Refusal HardwareAttempts::await_gate(SiteInstance &instance, AbortStatus status)
 }
 
 void HardwareAttempts::give_pages_back(const SiteInstance &instance) {
+  TMH_ASSERT(!instance.is_query());
   SiteImpl &site = instance.site();
   const bool was_finding = instance.state() == SiteInstance::State::kFindPages;
   hierarchy::Learned learned = site.learned(instance.kind());

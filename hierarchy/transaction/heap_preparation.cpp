@@ -5,6 +5,7 @@
 
 #include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/instances.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/heap/heap.h"
@@ -19,6 +20,7 @@ namespace {
 // that death in the middle leaves zeros. Two processes may try at once: one commits, the other
 // finds it formatted.
 Errc prepare_heap(DomainImpl &domain, SegmentImpl &segment) noexcept {
+  TMH_ASSERT(segment.base != nullptr && segment.layout == Layout::kHeap);
   const bool in_query = domain.runners().runs_here() && current().pages.runner->nest.front();
   Instances instances(domain);
   for (;;) {
@@ -58,6 +60,7 @@ Errc prepare_heap(DomainImpl &domain, SegmentImpl &segment) noexcept {
 // the folder to grow a segment.
 Errc map_prepared(DomainImpl &domain, const std::string &file, const SegmentOptions &options,
                   std::shared_ptr<SegmentImpl> *out) {
+  TMH_ASSERT(out != nullptr);
   std::shared_ptr<SegmentImpl> segment;
   TMH_TRY(domain.segments().map(file, options, domain.weak_from_this(), &segment));
   if (options.layout == Layout::kHeap) {

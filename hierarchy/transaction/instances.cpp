@@ -15,6 +15,7 @@
 #include "hierarchy/transaction/raise.h"
 #include "hierarchy/transaction/retry.h"
 #include "observe/latency_sampler.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/try.h"
@@ -29,6 +30,7 @@ namespace {
 // It has ended, and may have given its runner to others.
 void record(const PageRun &instance, bool is_query, AbortCause outcome) noexcept {
   if (instance.timed.count == 0) return;
+  TMH_ASSERT(instance.site != nullptr);
   const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
   instance.site->record(level, outcome, observe::timed_ns(instance.timed), instance.timed.count);
 }
@@ -51,6 +53,7 @@ std::uint32_t Instances::depth() const noexcept {
 // A thread that has views of its own stays with them: its hot pages are there. A thread that never
 // finds the process's views in use needs none.
 PageRunner &Instances::lock_runner(RunsIn where, bool *fell_back) noexcept {
+  TMH_ASSERT(fell_back != nullptr && !runs_here());
   *fell_back = where == RunsIn::kProcessViewInstead;
   if (where == RunsIn::kThreadView && domain_.settings().thread_views != ThreadViewUse::kNever) {
     const bool may_share = domain_.settings().thread_views == ThreadViewUse::kAuto &&
@@ -87,6 +90,7 @@ Errc Instances::begin(bool is_query, const BeginOptions &options) noexcept {
   bool fell_back = false;
   PageRunner &runner = lock_runner(options.where, &fell_back);
   Errc error = domain_.usable();  // closed while we waited?
+  TMH_ASSERT(error != Errc::kOk || runner.nest.empty());
   if (error == Errc::kOk) error = reserve_depth(runner.nest);
   if (error == Errc::kOk) error = begin_on(runner, is_query, options);
   if (error != Errc::kOk) {
@@ -117,6 +121,7 @@ Errc Instances::begin_nested(bool is_query, const BeginOptions &options) noexcep
   PageRunner &runner = *current().pages.runner;
   if (options.moment != nullptr)
     return fail(Errc::kNestedMisuse, "query_at() cannot begin inside an instance");
+  TMH_ASSERT(!runner.nest.empty());
   if (runner.nest.front() && !is_query)
     return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
   TMH_TRY(reserve_depth(runner.nest));
@@ -128,6 +133,8 @@ Errc Instances::begin_nested(bool is_query, const BeginOptions &options) noexcep
 
 // REQUIRES the runner's mutex.
 Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &options) noexcept {
+  TMH_ASSERT(runner.engine != nullptr && !runner.holds_turn);
+  TMH_ASSERT(options.moment == nullptr || is_query);
   page::Engine &engine = *runner.engine;
   page::Transaction &transaction = engine.transaction();
   // relaxed: the pin's store comes later (seq_cst), and a reader that reads it too early waits for
@@ -184,6 +191,7 @@ void Instances::leave_turn(PageRunner &runner) noexcept {
 }
 
 void Instances::finish(PageRunner &runner) noexcept {
+  TMH_ASSERT(current().pages.runner == &runner && !runner.holds_turn);
   if (runner.view != nullptr) ThreadView::leave();
   current().last = {&domain_,
                     runner.transaction().snapshot().at(),
@@ -199,6 +207,7 @@ void Instances::finish(PageRunner &runner) noexcept {
 }
 
 Errc Instances::end(bool is_query, Status *status, Durability durability) noexcept {
+  TMH_ASSERT(status != nullptr);
   TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
@@ -211,6 +220,7 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
     return Errc::kOk;
   }
   const PageRun instance = current().pages;
+  TMH_ASSERT(instance.runner->nest.size() == 1);
   const page::Outcome outcome =
       runner.transaction().end(domain_.must_wait(Status::kCommitted, durability));
   *status = outcome.status;
@@ -239,6 +249,7 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
   }
   const auto open = domain_.keep_open();
   page::DurableLog &log = *runner.log;
+  TMH_ASSERT(outcome.status == Status::kCommitted);
   finish(runner);
   // Without the runner's mutex: other threads of this process may run on its views meanwhile, and
   // join the group.
@@ -248,6 +259,7 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
 }
 
 Errc Instances::become_irrevocable(bool *is_pending) noexcept {
+  TMH_ASSERT(is_pending != nullptr);
   TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
@@ -258,16 +270,19 @@ Errc Instances::become_irrevocable(bool *is_pending) noexcept {
 }
 
 void become_irrevocable_here() {
+  TMH_ASSERT(current().at_level_2());
   bool is_pending = true;
   check(Instances(*current().pages.domain).become_irrevocable(&is_pending));
   if (!is_pending) throw RetryNow{false};
 }
 
 void promote_here(const void *address, std::size_t bytes) {
+  TMH_ASSERT(current().at_level_2());
   check(Instances(*current().pages.domain).promote(address, bytes));
 }
 
 void note_page_reads_here() {
+  TMH_ASSERT(current().at_level_2());
   const page::ReadSet reads = current().pages.runner->transaction().read_set();
   if (reads.is_exact && reads.segments.none()) raise_nothing_read();
   current().last_reads = reads;
@@ -279,6 +294,7 @@ bool irrevocable_here() noexcept {
 }
 
 Errc Instances::abort(AbortCause cause) noexcept {
+  TMH_ASSERT(cause != AbortCause::kNone);
   TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
@@ -297,6 +313,7 @@ Errc Instances::abort(AbortCause cause) noexcept {
 }
 
 Errc Instances::validate(Status *status) noexcept {
+  TMH_ASSERT(status != nullptr);
   TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   *status = current().pages.runner->transaction().validate();
@@ -353,6 +370,7 @@ bool Instances::has_moved_at_lines(const page::ReadSet &reads) const noexcept {
 bool Instances::has_moved_at_pages(const page::ReadSet &reads,
                                    std::uint64_t snapshot) const noexcept {
   if (reads.page_count > page::ReadSet::kPagesMax) return true;
+  TMH_ASSERT(reads.page_count <= reads.pages.size());
   // relaxed, both: the clock has been acquired
   if (domain_.memory().state().announcements.load(std::memory_order_relaxed) != reads.announcements)
     return true;
@@ -484,6 +502,7 @@ Errc Instances::fail_not_held(const Moment &moment, page::Engine &engine) noexce
 }
 
 Errc Instances::keep_moment(std::string_view name, std::uint64_t *clock) noexcept {
+  TMH_ASSERT(clock != nullptr);
   TMH_TRY(check_past());
   if (name.empty() || name.size() > kMomentNameMax || name.find('\0') != std::string_view::npos)
     return fail(Errc::kBadArgument, "the name of a moment has 1 to 47 bytes, none of them zero");
@@ -500,6 +519,7 @@ Errc Instances::forget_moment(std::string_view name) noexcept {
 }
 
 Errc Instances::past(PastInfo *info) noexcept try {
+  TMH_ASSERT(info != nullptr);
   TMH_TRY(domain_.usable());
   const auto open = domain_.keep_open();
   TMH_TRY(domain_.usable());

@@ -13,6 +13,7 @@
 #include "hierarchy/transaction/retry.h"
 #include "levels/line/rtm.h"
 #include "levels/line/software.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 
 namespace tmh {
@@ -21,6 +22,7 @@ namespace detail {
 
 namespace {
 [[noreturn]] void leave_lines(Need need) {
+  TMH_ASSERT(current().lines.depth != 0 && current().lines.thread != nullptr);
   // What has doomed it already is why it ends.
   if (!current().lines.thread->is_doomed()) current().need = need;
   current().lines.thread->fail(AbortCause::kNeedsPages);
@@ -38,6 +40,7 @@ void need_process_view() {
 }
 
 void begin_again(Need need, std::function<void()> before) {
+  TMH_ASSERT(current().lines.depth != 0 && current().lines.thread != nullptr);
   current().need = need;
   set_before_next(std::move(before));
   current().unwinds = Unwinds::kToBeginAgain;
@@ -45,6 +48,7 @@ void begin_again(Need need, std::function<void()> before) {
 }
 
 Status status_at_lines() noexcept {
+  TMH_ASSERT(current().lines.depth != 0 && current().lines.thread != nullptr);
   return current().lines.thread->is_doomed() ? Status::kFailed : Status::kPending;
 }
 

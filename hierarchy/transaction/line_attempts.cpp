@@ -27,6 +27,7 @@ void abandon() noexcept {
 }  // namespace
 
 bool LineAttempts::find_no_context(SiteInstance &instance, Errc error) {
+  TMH_ASSERT(error != Errc::kOk);
   if (instance.stays_at_level_1()) raise(error);
   instance.failed(Failed::kAtThisLevel);  // not counted as an escalation: contexts count them
   return false;
@@ -47,6 +48,7 @@ void LineAttempts::learn_unlimited_commit(const SiteInstance &instance) noexcept
 
 // Domains without early release: nothing is read before it is durable.
 void LineAttempts::await_snapshot(SiteInstance &instance) {
+  TMH_ASSERT(instance.domain().durable() != nullptr);
   const Errc error =
       instance.domain().durable()->log().group().wait_lower(current().lines.thread->rv);
   if (error == Errc::kOk) return;
@@ -91,6 +93,7 @@ void LineAttempts::left_by_force(SiteInstance &instance) {
 
 // Before its actions, which may run other instances.
 void LineAttempts::count_undone(SiteInstance &instance, AbortCause cause) noexcept {
+  TMH_ASSERT(current().lines.thread != nullptr && current().lines.depth == 0);
   count_granted(instance.site(), *current().lines.thread);
   instance.count_time_of_failed();
   instance.site().record(instance.timed(), LatencyLevel::kLines, cause);
@@ -98,6 +101,7 @@ void LineAttempts::count_undone(SiteInstance &instance, AbortCause cause) noexce
 
 // The attempt has been undone. What next?
 void LineAttempts::failed(SiteInstance &instance) {
+  TMH_ASSERT(current().lines.thread != nullptr);
   SiteImpl &site = instance.site();
   line::SoftwareThread &thread = *current().lines.thread;
   const AbortCause cause = thread.cause();
@@ -148,6 +152,7 @@ void LineAttempts::begin_again(SiteInstance &instance) {
   const LineRun run = current().lines;
   const Need need = current().need;  // as failed()
   const std::function<void()> before = take_before_next();
+  TMH_ASSERT(before != nullptr);
   count_undone(instance, AbortCause::kUser);
   instance.leave_lines();
   run_actions(false);
@@ -167,6 +172,7 @@ void LineAttempts::begin_again(SiteInstance &instance) {
 
 // retry().
 void LineAttempts::sleep(SiteInstance &instance) {
+  TMH_ASSERT(current().lines.domain != nullptr);
   std::optional<LineReads> reads;  // now: an action may run another instance
   const std::int64_t deadline_ns = current().retry_deadline_ns;
   const bool knows_reads = line::keeps_log(*current().lines.thread);

@@ -8,6 +8,7 @@
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/site_instance.h"
 #include "levels/line/software_inline.h"
+#include "platform/assert.h"
 #include "platform/set_if_other.h"
 
 namespace tmh::detail {
@@ -105,6 +106,7 @@ inline void LineAttempts::begin_at(const Seat &seat, SiteImpl &site, Attempts::K
 
 // Nothing to unlearn: a site that has learned something about such instances seats none.
 inline bool LineAttempts::commit_at_seat(SiteShard &seat) noexcept {
+  TMH_ASSERT(current().lines.depth != 0 && current().lines.thread == seat.seat.thread);
   current().lines.depth = 0;
   line::SoftwareThread &thread = *current().lines.thread;
   if (thread.commit() != Status::kCommitted) [[unlikely]]

@@ -7,6 +7,7 @@
 #include "hierarchy/domain/domain.h"
 #include "hierarchy/transaction/raise.h"
 #include "hierarchy/transaction/retry.h"
+#include "platform/assert.h"
 
 namespace tmh::detail {
 
@@ -30,6 +31,7 @@ LineReads::OfSegment &LineReads::of_segment(const line::LineMemory &memory, cons
   for (OfSegment &known : segments_)
     if (known.holds(word)) return known;
   for (std::uint32_t number = 0;; ++number) {
+    TMH_ASSERT(number < storage::kSegmentsMax);
     const line::LineSegment &segment = memory.segment(number);
     OfSegment found{&segment, segment.mappings.load(std::memory_order_relaxed), {}};
     if (found.holds(word)) return segments_.emplace_back(std::move(found));
@@ -43,6 +45,7 @@ LineReads::LineReads(const line::LineMemory &memory, std::span<const LineWord *c
 }
 
 void LineReads::await_change(DomainImpl &domain, std::int64_t deadline_ns) const {
+  TMH_ASSERT(domain.lines() != nullptr);
   bool is_unmapped = false;
   Errc in_vain = Errc::kOk;
   const Slept slept = sleep_until(

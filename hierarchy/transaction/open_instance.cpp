@@ -10,6 +10,7 @@
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/instances.h"
 #include "levels/line/software.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 // REQUIRES: this thread runs an instance, not in RTM.
 void abort_open(LeftBy left_by) noexcept {
+  TMH_ASSERT(current().at_level_1() || current().at_level_2());
   const bool is_at_pages = current().at_level_2();
   if (current().lines.depth != 0 && left_by == LeftBy::kEndOfThread) {
     current().lines.depth = 0;

@@ -11,6 +11,7 @@
 #include "hierarchy/transaction/instances.h"
 #include "hierarchy/transaction/raise.h"
 #include "hierarchy/watch/watch.h"
+#include "platform/assert.h"
 #include "platform/ticks.h"
 
 namespace tmh::detail {
@@ -63,6 +64,7 @@ void PageAttempts::begin(SiteInstance &instance) {
 }
 
 void PageAttempts::count_recalls(SiteInstance &instance) const noexcept {
+  TMH_ASSERT(recalls_of(instance.domain()) >= recalls_before_);
   if (const std::uint64_t taken = recalls_of(instance.domain()) - recalls_before_; taken != 0)
     instance.site().add(SiteCount::kRecalls, taken);
 }
@@ -79,6 +81,7 @@ bool PageAttempts::end(SiteInstance &instance) {
   SiteImpl &site = instance.site();
   DomainImpl &domain = instance.domain();
   const SlowReaderWatch watch(domain.slow_readers());
+  TMH_ASSERT(instance.level() == hierarchy::AttemptLevel::kPages);
   Status status = Status::kPending;
   count_recalls(instance);
   if (const Errc error = Instances(domain).end(instance.is_query(), &status, instance.durability());

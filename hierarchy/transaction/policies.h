@@ -53,6 +53,7 @@ inline constexpr std::uint32_t kTurnAttempts = 8;
 // commit: a page that level 1 has used stays there until level 2 takes it. Why 4: half of the
 // attempts after which it gets the turn, so that what it then loses, it loses to level 2.
 inline constexpr std::uint32_t kYieldsMax = kTurnAttempts / 2;
+static_assert(kYieldsMax > 0 && kYieldsMax < kTurnAttempts);
 
 // attempt: how many attempts of the update have aborted so far.
 [[nodiscard]] constexpr bool yields_to_lower(CrossPolicy cross, std::uint32_t attempt) noexcept {

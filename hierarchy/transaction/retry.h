@@ -17,6 +17,7 @@
 #include <tmh/error.hpp>
 
 #include "hierarchy/threads/threads.h"
+#include "platform/assert.h"
 #include "platform/event_count.h"
 
 namespace tmh::detail {
@@ -27,6 +28,7 @@ struct Awaited {
   std::uint32_t prepared = 0;
 
   void prepare(platform::EventCount &of) noexcept {
+    TMH_ASSERT(event == nullptr);
     event = &of;
     prepared = of.prepare();
   }
@@ -53,6 +55,7 @@ Slept sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline,
                   std::int64_t sleep_ns_max = kSleepNsMax) {
   Slept slept;
   std::int64_t sleep_ns = kSleepNsMin, pause_ns = kSleepNsMin;
+  TMH_ASSERT(sleep_ns_max >= kSleepNsMin);
   std::uint32_t prepared_before = 0;  // never prepared: even
   bool may_be_woken = true;
   for (;;) {

@@ -36,6 +36,8 @@ struct ShardOfThread {
     }
   }
   ~ShardOfThread() {
+    TMH_ASSERT(number >= kOwnShards ||
+               (free_shards.load(std::memory_order_relaxed) & (1u << number)) == 0);
     if (number < kOwnShards) free_shards.fetch_or(1u << number, std::memory_order_release);
     number = current().shard = kOwnShards;
   }
@@ -98,6 +100,7 @@ void SiteImpl::take_seat() noexcept {
 }
 
 std::uint64_t SiteImpl::add_line_ticks(const observe::Timed &timed) noexcept {
+  TMH_ASSERT(timed.count != 0);
   const std::uint64_t now = platform::ticks();
   const std::uint64_t took = now > timed.begin_ticks ? now - timed.begin_ticks : 0;
   add(SiteCount::kLineTicks, took * timed.count);
@@ -110,6 +113,7 @@ void SiteImpl::committed_at_lines(const observe::Timed &timed, LatencyLevel leve
 }
 
 void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept {
+  TMH_ASSERT(which < SiteCount::kEnd && current().shard >= kOwnShards);
   if (current().shard == kNoShardYet) {
     current().shard = shard_of_thread.number;
     if (current().shard < kOwnShards) return add(which, amount);
@@ -119,6 +123,7 @@ void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept
 }
 
 std::uint64_t SiteImpl::total(SiteCount which) const noexcept {
+  TMH_ASSERT(which < SiteCount::kEnd);
   std::uint64_t sum = 0;
   for (const SiteShard &shard : shards_)
     sum += shard.totals[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);

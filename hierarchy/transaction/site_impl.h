@@ -177,6 +177,7 @@ class SiteImpl {
   storage::LatencySite latency_;
 };
 static_assert(sizeof(hierarchy::Learned) == sizeof(std::uint64_t));
+static_assert(sizeof(SiteShard) % 64 == 0);
 
 // An instance committed at level 1.
 void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept;

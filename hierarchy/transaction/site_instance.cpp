@@ -55,6 +55,7 @@ void SiteInstance::choose_by_learning() noexcept {
                                       domain().lines()->any_host_runs()))
     state_ = State::kTryPagesAsGuest;
   if (is_at_level_1(state_)) return;
+  TMH_ASSERT(level() == AttemptLevel::kPages);
   site_.learn(kind(), learned);
   if (is_guest(state_) || !site_.runs_unlimited(kind(), body()) || !site_.beyond().is_expected())
     return;
@@ -135,6 +136,7 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
 
 // Outside level 1: the rule may run instances.
 NextStep SiteInstance::by_own_rule(const FailedAttempt &failed) {
+  TMH_ASSERT(site_.rule() != nullptr);
   FailedAttempts told;
   told.attempts = failed.attempts;
   told.wasted_us = failed.wasted_ns / 1000;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "platform/assert.h"
+
 namespace tmh::hierarchy {
 
 namespace {
@@ -23,6 +25,7 @@ bool parse_seconds(std::string_view text, std::uint32_t *out_ms) noexcept {
 }  // namespace
 
 Errc parse(std::string_view spec, SlowReaderRule *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   const std::size_t colon = spec.find(':');
   const std::string_view kind = spec.substr(0, colon);
   for (const auto &row : kSlowReaders) {

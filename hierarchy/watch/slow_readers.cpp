@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hierarchy/exchange/exchange.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 
 namespace tmh::detail {
@@ -23,6 +24,7 @@ constexpr std::uint64_t kVersionBytes = kPageBytes + sizeof(page::VersionHead);
 // collector cuts free slots off the store's files, and a load behind their end raises SIGBUS.
 std::vector<std::uint64_t> versions_after(page::Engine &engine, const page::SharedState &memory,
                                           const std::vector<std::uint64_t> &stamps) {
+  TMH_ASSERT(std::is_sorted(stamps.begin(), stamps.end()));
   // 10 to 30 us.
   constexpr page::Slot kSlotsAtOnce = 1024;
   std::vector<std::uint64_t> counts(stamps.size());
@@ -48,6 +50,7 @@ std::vector<std::uint64_t> versions_after(page::Engine &engine, const page::Shar
 void SlowReaders::use(const page::SharedState &memory, const DomainOptions &options,
                       const hierarchy::SlowReaderRule &rule,
                       const std::shared_ptr<SlowReaders> &self) {
+  TMH_ASSERT(self.get() == this);
   memory_ = &memory;
   self_ = self;
   options_ = &options;
@@ -61,6 +64,7 @@ void SlowReaders::use(const page::SharedState &memory, const DomainOptions &opti
 // Of a record that its owner and its successors may change meanwhile: the instance's number is
 // looked at before and after. A number never comes again.
 bool SlowReaders::read(std::uint32_t slot, std::uint64_t now_ns, Reader *out) const {
+  TMH_ASSERT(slot < storage::kParticipantsMax && out != nullptr);
   const storage::Participant &record = memory_->participant(slot);
   if (record.state.load(std::memory_order_acquire) != 1) return false;
   out->incarnation = record.incarnation.load(std::memory_order_acquire);
@@ -93,6 +97,7 @@ bool SlowReaders::was_told(const Reader &reader, std::uint64_t now_ns) const noe
 
 // REQUIRES that the domain stays open.
 void SlowReaders::note_told(const Reader &reader, std::uint64_t now_ns) {
+  TMH_ASSERT(is_looking_.load(std::memory_order_relaxed));
   for (Told &one : told_) {
     if (one.slot != reader.info.slot || one.instance != reader.instance) continue;
     one.at_ns = now_ns;
@@ -112,6 +117,7 @@ void SlowReaders::forget_ended() {
 
 // REQUIRES that the domain stays open.
 std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
+  TMH_ASSERT(is_watched_ && is_looking_.load(std::memory_order_relaxed));
   forget_ended();
   const std::uint64_t live_bytes = memory_->versions_live() * kVersionBytes;
   std::vector<Reader> found;
@@ -133,6 +139,7 @@ std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
   const std::vector<std::uint64_t> versions = versions_after(engine(), *memory_, snapshots);
   for (Reader &reader : found) {
     const auto at = std::lower_bound(snapshots.begin(), snapshots.end(), reader.info.snapshot);
+    TMH_ASSERT(at != snapshots.end() && *at == reader.info.snapshot);
     reader.info.versions_held = versions[static_cast<std::size_t>(at - snapshots.begin())];
     reader.held_bytes = reader.info.versions_held * kVersionBytes;
   }
@@ -193,6 +200,7 @@ SlowReader SlowReaders::ask_program(const Reader &reader) const noexcept {
 }
 
 void SlowReaders::report(const Reader &reader) const noexcept {
+  TMH_ASSERT(rule_.what != SlowReader{});
   const char *what = "";
   if (rule_.what == SlowReader::kAskToEnd) what = "; it is asked to end";
   if (rule_.what == SlowReader::kEndProcess) what = "; its process is ended";
@@ -216,6 +224,7 @@ void SlowReaders::ask_to_end(const Reader &reader) noexcept {
 }
 
 bool SlowReaders::end_process(const Reader &reader) noexcept {
+  TMH_ASSERT(reader.process.pid > 0);
   if (reader.process.pid == ::getpid()) return false;
   if (threads_.open.usable() != Errc::kOk) return true;
   const auto open = threads_.open.keep_open();

@@ -22,6 +22,7 @@
 #include "hierarchy/threads/threads.h"
 #include "hierarchy/watch/slow_reader_rule.h"
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
@@ -69,7 +70,10 @@ class SlowReaders {
   void ask_to_end(const Reader &reader) noexcept;
   [[nodiscard]] bool end_process(const Reader &reader) noexcept;
 
-  [[nodiscard]] page::Engine &engine() const noexcept { return *threads_.runners.process().engine; }
+  [[nodiscard]] page::Engine &engine() const noexcept {
+    TMH_ASSERT(threads_.runners.process().engine != nullptr);
+    return *threads_.runners.process().engine;
+  }
 
   const DomainThreads &threads_;
   const page::SharedState *memory_ = nullptr;

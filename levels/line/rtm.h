@@ -43,8 +43,7 @@ void rtm_abort(Need need) noexcept;
 // Begins and ends; true: committed. REQUIRES as rtm_begin().
 [[nodiscard]] bool try_empty_rtm() noexcept;
 
-// What must hold for a transaction to commit. hierarchy/ implements it; OpenGate serves where there
-// is nothing.
+// What must hold for a transaction to commit. hierarchy/ implements it.
 class RtmGate {
  public:
   RtmGate() = default;
@@ -53,11 +52,6 @@ class RtmGate {
   virtual ~RtmGate() = default;
   // Inside a transaction: only loads. kNone: open; else why it may not run.
   [[nodiscard]] virtual AbortCode shut_by() const noexcept = 0;
-};
-
-class OpenGate : public RtmGate {
- public:
-  [[nodiscard]] AbortCode shut_by() const noexcept override { return AbortCode::kNone; }
 };
 
 // Gate: the RtmGate's type; where it is a final one, asking it is inline.

@@ -20,7 +20,7 @@
 #include "tests/support/forbid.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/stage.h"
-#include "tests/support/stray.h"
+#include "tests/support/stray_allowed.h"
 
 namespace tmh::test {
 namespace {

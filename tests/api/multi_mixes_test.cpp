@@ -3,9 +3,9 @@
 // Invariants: those of tests/support/workload.h, in every mix, also where segments grow under
 //             queries, instances nest, retry, are irrevocable or are acknowledged in ways of their
 //             own, beside checkpoints, archives and backups. (2) what survives all processes and
-//             what they shared is what tests/support/lost.h says. (3) a backup is one moment. (4)
-//             the same in volatile hybrid domains in some of whose processes level 1 is RTM, or
-//             plain bodies are; skipped where RTM does not work.
+//             what they shared is what tests/support/lost_commits.h says. (3) a backup is one
+//             moment. (4) the same in volatile hybrid domains in some of whose processes level 1 is
+//             RTM, or plain bodies are; skipped where RTM does not work.
 // Size:       TMH_MIXES mixes (default 4; 100 with TMH_LONG), the first one of TMH_SEED, each of
 //             the following of the next number: one to two seconds each.
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@
 #include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
-#include "tests/support/lost.h"
+#include "tests/support/lost_commits.h"
 #include "tests/support/mixes.h"
 #include "tests/support/modes.h"
 #include "tests/support/rtm_table.h"
@@ -388,7 +388,8 @@ class MixRun {
       const auto reads_durable_only = [&](std::uint32_t process) {
         return state_->reads_durable_only.at(process - next_process_).load();
       };
-      const Lost lost = take_out_lost(&part, {state_->flushed_ns, reads_durable_only});
+      const LostCommits lost =
+          take_out_lost_commits(&part, {state_->flushed_ns, reads_durable_only});
       std::printf("  %llu commits lost\n", static_cast<unsigned long long>(lost.commits));
       for (const std::string &finding : lost.findings) ADD_FAILURE() << finding;
     }

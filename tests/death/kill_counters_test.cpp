@@ -25,11 +25,11 @@
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "tests/support/children.h"
-#include "tests/support/crowd.h"
 #include "tests/support/ledger.h"
 #include "tests/support/modes.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/watched_workers.h"
 
 namespace tmh::test {
 namespace {
@@ -327,7 +327,7 @@ class Battle {
   std::mt19937_64 random_;
   Recorder recorder_;
   Ledger ledger_;
-  Shared<CrowdState> state_;
+  Shared<WatchedWorkers> state_;
   Shared<std::atomic<bool>> is_over_;
   Shared<Counters> counters_;
 };

@@ -31,9 +31,9 @@
 #include "platform/files.h"
 #include "storage/log/log_format.h"
 #include "storage/log/log_state.h"
-#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/forker.h"
+#include "tests/support/process_state.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 

@@ -52,16 +52,16 @@ class KillDomainTest : public testing::Test {
     for (std::uint64_t done = 0; done < rounds && !HasFailure();) {
       const TempFolder folder;
       Journal journal(1u << 21, 1ull << 32);
-      Crowd crowd(folder.path(), plan, &journal, random());
+      Workers workers(folder.path(), plan, &journal, random());
       const std::uint64_t until = std::min(rounds, done + kRoundsPerDomain);
       for (; done < until && !HasFailure(); ++done) {
-        crowd.start();
-        crowd.work_until(journal.count() + random() % kNotesPerRound);
-        crowd.kill_all();
+        workers.start();
+        workers.work_until(journal.count() + random() % kNotesPerRound);
+        workers.kill_all();
         kill_openers(folder.path(), plan.options, random);
-        crowd.audit("after massacre " + std::to_string(done + 1));
+        workers.audit("after massacre " + std::to_string(done + 1));
       }
-      deaths += crowd.kills();
+      deaths += workers.kills();
     }
     std::printf("%llu massacres, %llu workers killed\n", static_cast<unsigned long long>(rounds),
                 static_cast<unsigned long long>(deaths));

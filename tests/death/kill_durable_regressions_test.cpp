@@ -47,10 +47,10 @@
 #include "storage/log/log_reader.h"
 #include "storage/log/log_source.h"
 #include "storage/log/log_writer.h"
-#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/forker.h"
+#include "tests/support/process_state.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -618,11 +618,11 @@ TEST_F(DurableRegressionsTest, AStrictEndThatIsBeingAcknowledgedOutlivesAClose) 
     observe::set_step_hook([](observe::Step step) {
       if (step != observe::Step::kLogPublished || published.exchange(true)) return;
       // Until the close has come by, or waits for it: longer than for anything else.
-      int asleep = 0;
-      EXPECT_TRUE(poll_until([&asleep] {
+      int looks_asleep = 0;
+      EXPECT_TRUE(poll_until([&looks_asleep] {
         const std::string closer = "/proc/self/task/" + std::to_string(getpid());
-        asleep = closes && is_asleep(closer) ? asleep + 1 : 0;
-        return is_closed.load() || asleep == 200;
+        looks_asleep = closes && is_sleeping(closer) ? looks_asleep + 1 : 0;
+        return is_closed.load() || looks_asleep == 200;
       }));
     });
     std::thread committer(

@@ -1,6 +1,6 @@
 // tests/death/kill_heap_test.cpp -- heap, pools and roots of one segment, used by processes that
 // are killed at any time, against a reference model.
-// Model:      memory outside the domain, which deaths leave alone (support/mortals.h).
+// Model:      memory outside the domain, which deaths leave alone (support/killed_workers.h).
 // Invariants: (1) an instance happened wholly or not at all: blocks, pools, roots and the worker's
 //             own words agree with its model.
 //             (2) a block keeps its words, whoever allocated it and whoever has it now; in every
@@ -28,7 +28,7 @@
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_check.h"
 #include "tests/support/children.h"
-#include "tests/support/mortals.h"
+#include "tests/support/killed_workers.h"
 #include "tests/support/pool_blocks.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
@@ -485,10 +485,10 @@ INSTANTIATE_TEST_SUITE_P(DurableModes, KillHeapTest, testing::ValuesIn(kDurableH
 TEST_P(KillHeapTest, WhatIsThereIsWhatTheModelsSay) {
   const std::uint64_t kills = environment_number("TMH_HEAP_KILLS", 120) /
                               (std::size(kModes) + std::size(kDurableHybridModes));
-  Mortals workers({&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
-                  [this](std::uint32_t number, std::uint64_t random_seed) {
-                    work(folder_.path(), options(), number, &*ledger_, random_seed);
-                  });
+  KilledWorkers workers({&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
+                        [this](std::uint32_t number, std::uint64_t random_seed) {
+                          work(folder_.path(), options(), number, &*ledger_, random_seed);
+                        });
   workers.kill({.count = kills, .steps_between = 12, .aim_ns = kAimNs, .all_one_in = 4},
                [this] { judge(); });
   ledger_->stop = true;

@@ -19,11 +19,11 @@
 #include "observe/steps.h"
 #include "tests/histories/checker.h"
 #include "tests/support/children.h"
-#include "tests/support/crowd.h"
 #include "tests/support/line_play.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/watched_workers.h"
 
 namespace tmh::test {
 namespace {
@@ -122,7 +122,7 @@ class LineScene {
 
   MemoryFolder folder_;
   Shared<RigShared> shared_;
-  Shared<CrowdState> state_;
+  Shared<WatchedWorkers> state_;
   Recorder recorder_;
   Planted planted_;
   std::uint64_t aborts_ = 0;

@@ -18,10 +18,10 @@
 
 #include "observe/steps.h"
 #include "tests/support/children.h"
-#include "tests/support/crowd.h"
 #include "tests/support/modes.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/watched_workers.h"
 
 namespace tmh::test {
 namespace {
@@ -53,7 +53,7 @@ class Battlefield {
     // The last strike may kill more than are left to be killed; and there is the auditor.
     Recorder recorder(static_cast<std::uint32_t>(2 * kWorkers + kills), kEntriesPerLane,
                       next_process_);
-    Shared<CrowdState> state;
+    Shared<WatchedWorkers> state;
     state->gate.reach(1);
     Children children;
     for (std::size_t i = 0; i < kWorkers; ++i)
@@ -89,7 +89,8 @@ class Battlefield {
   [[nodiscard]] std::chrono::milliseconds longest_wait() const noexcept { return longest_wait_; }
 
  private:
-  std::size_t start(Children *children, Recorder *recorder, CrowdState *state, std::size_t index) {
+  std::size_t start(Children *children, Recorder *recorder, WatchedWorkers *state,
+                    std::size_t index) {
     WorkerOptions worker;
     worker.index = index;
     worker.seed = random_();
@@ -102,7 +103,7 @@ class Battlefield {
 
   // Kills each victim: at a random step of the engine, or at any instruction. Two victims: the
   // second one often while it cleans up after the first. Returns a description.
-  std::string strike(Children *children, CrowdState *state,
+  std::string strike(Children *children, WatchedWorkers *state,
                      const std::vector<std::size_t> &victims) {
     std::string how;
     for (const std::size_t victim : victims) {
@@ -125,7 +126,7 @@ class Battlefield {
 
   // Lets the victim finish 0 to 7 transactions (0: it may not even have opened yet), then waits for
   // a random instruction.
-  void aim(Children *children, const CrowdState &state, std::size_t victim) {
+  void aim(Children *children, const WatchedWorkers &state, std::size_t victim) {
     const std::uint64_t wanted = state.finished[victim].load() + random_() % 8;
     EXPECT_TRUE(poll_until([&] { return state.finished[victim].load() >= wanted; }))
         << "worker " << victim << " is hung";
@@ -136,7 +137,7 @@ class Battlefield {
 
   // An armed victim that does not pass its step (no lock to repair, nobody to reap) is killed after
   // some transactions.
-  void wait_for_death(Children *children, CrowdState *state, std::size_t victim) {
+  void wait_for_death(Children *children, WatchedWorkers *state, std::size_t victim) {
     constexpr std::uint64_t kChances = 20;
     const std::uint64_t enough = state->finished[victim].load() + kChances;
     EXPECT_TRUE(poll_until([&] {

@@ -31,7 +31,7 @@
 #include <thread>
 
 #include "observe/steps.h"
-#include "tests/support/asleep.h"
+#include "tests/support/process_state.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/stage.h"
 
@@ -400,12 +400,12 @@ TEST(RegressionsTest, ABeginThatWaitsWhileAnotherThreadClosesIsRefused) {
       closer_id = gettid();
       same.close();
     });
-    await_asleep(closer_id);  // first in the queue, so it is first when the instance ends
+    await_sleep(closer_id);  // first in the queue, so it is first when the instance ends
     std::thread beginner([&] {
       beginner_id = gettid();
       expect_error(Errc::kNotInitialized, [&] { domain.begin(); });
     });
-    await_asleep(beginner_id);
+    await_sleep(beginner_id);
     EXPECT_EQ(domain.end(), Status::kCommitted);
     closer.join();
     beginner.join();
@@ -431,7 +431,7 @@ TEST(RegressionsTest, ARetryThatSleepsWhileAnotherThreadClosesIsRefused) {
           });
         });
       });
-      await_asleep(sleeper_id);
+      await_sleep(sleeper_id);
       domain.close();
       sleeper.join();
     });

@@ -14,9 +14,9 @@
 #include <string>
 
 #include "observe/steps.h"
-#include "tests/support/crowd.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"
+#include "tests/support/watched_workers.h"
 
 namespace tmh::test {
 namespace {
@@ -180,7 +180,7 @@ TEST_P(RepairTest, CommitsSurviveTheDeathOfAllParticipants) {
     board.close();
   });
   for (int massacre = 0; massacre < kMassacres; ++massacre) {
-    Shared<CrowdState> state;
+    Shared<WatchedWorkers> state;
     state->gate.reach(1);
     Children children;
     for (std::size_t i = 0; i < kWorkers; ++i) {

@@ -1,7 +1,7 @@
 // tests/death/kill_segments_test.cpp -- durable domains whose processes make, map, unmap and grow
 // segments, take checkpoints, archive and are killed.
-// Model:      memory outside the domain (support/mortals.h). A worker has a word of its own on each
-//             page of each segment; what it stores there is the number of its instance.
+// Model:      memory outside the domain (support/killed_workers.h). A worker has a word of its own
+//             on each page of each segment; what it stores there is the number of its instance.
 // Invariants: (1) every word is as its owner's last instance that committed left it; all that was
 //             acknowledged did, also when shared memory is lost.
 //             (2) a backup holds the same. (3) what the archive and a backup hold together is the
@@ -27,7 +27,7 @@
 
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
-#include "tests/support/mortals.h"
+#include "tests/support/killed_workers.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
 #include "tests/support/stage.h"
@@ -306,10 +306,10 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
 
   const MemoryFolder folder_;
   Shared<Ledger> ledger_;
-  Mortals workers_{{&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
-                   [this](std::uint32_t number, std::uint64_t random_seed) {
-                     Worker(domain_folder(), options(), number, &*ledger_, random_seed).run();
-                   }};
+  KilledWorkers workers_{{&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
+                         [this](std::uint32_t number, std::uint64_t random_seed) {
+                           Worker(domain_folder(), options(), number, &*ledger_, random_seed).run();
+                         }};
   const std::string base_ = folder_ / "base";
 };
 INSTANTIATE_TEST_SUITE_P(

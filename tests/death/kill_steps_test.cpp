@@ -19,10 +19,10 @@
 #include "observe/steps.h"
 #include "storage/log/log_format.h"
 #include "tests/support/children.h"
-#include "tests/support/crowd.h"
 #include "tests/support/modes.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/watched_workers.h"
 
 namespace tmh::test {
 namespace {
@@ -195,7 +195,7 @@ class Scene {
   std::size_t count_;
   MemoryFolder folder_;  // SIGKILL takes nothing from the page cache: no disk is needed
   std::optional<Recorder> recorder_;
-  Shared<CrowdState> state_;
+  Shared<WatchedWorkers> state_;
   Children survivors_;
   std::chrono::milliseconds longest_wait_{0};
 };

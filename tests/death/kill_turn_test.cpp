@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/support/asleep.h"
+#include "tests/support/process_state.h"
 #include "tests/support/schedule.h"
 #include "tests/support/shared.h"
 #include "tests/support/stage.h"

@@ -25,7 +25,7 @@
 #include "storage/participants.h"
 #include "tests/support/children.h"
 #include "tests/support/modes.h"
-#include "tests/support/stray.h"
+#include "tests/support/stray_allowed.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thread_table.h"
 

@@ -20,8 +20,8 @@
 #include <tmh/lab.hpp>
 #include <tmh/tmh.hpp>
 
-#include "tests/support/asleep.h"
 #include "tests/support/children.h"
+#include "tests/support/process_state.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
 
@@ -153,7 +153,7 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
       unmaps_id = gettid();
       domain_.unmap(second_);
     });
-    await_asleep(unmaps_id);
+    await_sleep(unmaps_id);
     const pid_t child = fork();
     if (child == 0) {
       // Should it wait: it dies before its parent counts as hung.
@@ -190,7 +190,7 @@ TEST_P(UnmapThreadsTest, ThreadEndsWhileAnUnmapWaitsForAnInstanceThatWaitsForIts
         atomically(plays, [&](Fields) {
           ++at(words_.second, 0);
           inside = true;
-          await_asleep(unmaps_id);
+          await_sleep(unmaps_id);
           may_end = true;
           if (ends.joinable()) ends.join();
         });

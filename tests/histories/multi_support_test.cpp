@@ -22,9 +22,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/histories/checker.h"
-#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/own_time.h"
+#include "tests/support/process_state.h"
 #include "tests/support/program.h"
 #include "tests/support/recorder.h"
 #include "tests/support/shared.h"

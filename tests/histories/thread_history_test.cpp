@@ -17,10 +17,10 @@
 
 #include "observe/steps.h"
 #include "tests/support/children.h"
-#include "tests/support/crowd.h"
 #include "tests/support/modes.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/watched_workers.h"
 #include "tests/support/workload.h"
 
 namespace tmh::test {
@@ -48,8 +48,8 @@ void set_up(const std::string &folder, const DomainOptions &options, Recorder *r
 
 // Runs `play(player, workload, number)` in each of kThreads threads on one board.
 template <class Play>
-void crowd(const Board &board, Recorder *recorder, std::atomic<std::uint64_t> *attempts,
-           std::uint64_t first_seed, const Play &play) {
+void run_threads(const Board &board, Recorder *recorder, std::atomic<std::uint64_t> *attempts,
+                 std::uint64_t first_seed, const Play &play) {
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -88,13 +88,13 @@ TEST_P(ThreadHistoryTest, ThreadsAndProcessesAreSerializableWithConsistentViews)
   for (std::size_t i = 0; i < kProcesses; ++i) {
     children.spawn("process " + std::to_string(i), [&, i] {
       Board board(folder_.path(), options);
-      crowd(board, &recorder, &*attempts, seed() + 1 + i * kThreads,
-            [&](Player *player, Workload *workload, auto) {
-              for (std::uint64_t step = 0; step < steps && player->lane().has_room(kEntriesPerStep);
-                   ++step)
-                workload->step();
-              conflicts->fetch_add(player->conflicts());
-            });
+      run_threads(board, &recorder, &*attempts, seed() + 1 + i * kThreads,
+                  [&](Player *player, Workload *workload, auto) {
+                    for (std::uint64_t step = 0;
+                         step < steps && player->lane().has_room(kEntriesPerStep); ++step)
+                      workload->step();
+                    conflicts->fetch_add(player->conflicts());
+                  });
       in_views->store(board.domain().counters().thread_view_instances);
       board.close();
     });
@@ -122,18 +122,18 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
   Recorder recorder(static_cast<std::uint32_t>((2 + std::size(kSteps)) * kThreads) + 4,
                     kEntriesPerLane);
   set_up(folder_.path(), options, &recorder);
-  Shared<CrowdState> state;
+  Shared<WatchedWorkers> state;
   Children survivors;
   for (std::size_t i = 0; i < 2; ++i) {
     survivors.spawn("survivor " + std::to_string(i), [&, i] {
       Board board(folder_.path(), options);
-      crowd(board, &recorder, &state->attempts, seed() + 1 + i * kThreads,
-            [&](Player *player, Workload *workload, std::uint64_t t) {
-              while (!state->stop.load() && player->lane().has_room(kEntriesPerStep)) {
-                workload->step();
-                state->finished[i * kThreads + t].fetch_add(1);
-              }
-            });
+      run_threads(board, &recorder, &state->attempts, seed() + 1 + i * kThreads,
+                  [&](Player *player, Workload *workload, std::uint64_t t) {
+                    while (!state->stop.load() && player->lane().has_room(kEntriesPerStep)) {
+                      workload->step();
+                      state->finished[i * kThreads + t].fetch_add(1);
+                    }
+                  });
       if (i == 0) {
         static_cast<void>(board.domain().collect());
         for (const ParticipantInfo &participant : board.domain().participants())
@@ -150,11 +150,11 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
       // The slot of the process itself is taken by then, and so is that of its first thread.
       observe::crash_at(static_cast<std::uint32_t>(step),
                         step == Step::kAttachSlotTaken || step == Step::kDetachStart ? 2 : 40);
-      crowd(board, &recorder, &state->attempts, seed() + 100,
-            [&](Player *player, Workload *workload, auto) {
-              for (int i = 0; i < 300 && player->lane().has_room(kEntriesPerStep); ++i)
-                workload->step();
-            });
+      run_threads(board, &recorder, &state->attempts, seed() + 100,
+                  [&](Player *player, Workload *workload, auto) {
+                    for (int i = 0; i < 300 && player->lane().has_room(kEntriesPerStep); ++i)
+                      workload->step();
+                  });
       board.close();
     });
     EXPECT_TRUE(end.signal == SIGKILL || end.succeeded()) << observe::step_name(step);

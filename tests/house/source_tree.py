@@ -1,16 +1,50 @@
-"""source_tree.py -- which files belong to the project; shared by the layering and style tests."""
+"""source_tree.py -- which files belong to the project, and their texts; shared by the tests of the
+house."""
 
+import contextlib
 import os
 import subprocess
 
 CODE = (".c", ".cpp", ".h", ".hpp")
 # The tree that these scripts lie in.
 OWN_ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+# root -> Tree: what project_files() and read() answer from instead of asking the disk again.
+REMEMBERED = {}
+
+
+class Tree:
+    """The files of a tree, each read once."""
+
+    def __init__(self, root):
+        self.root = root
+        self.files = project_files(root)
+        self.file_set = frozenset(self.files)
+        self.code = [name for name in self.files if name.endswith(CODE)]
+        self.code_set = frozenset(self.code)
+        self._texts = {}
+        self.memo = {}  # what rules share
+
+    def read(self, name):
+        if name not in self._texts:
+            self._texts[name] = read_from_disk(self.root, name)
+        return self._texts[name]
+
+
+@contextlib.contextmanager
+def remembered(tree):
+    """Inside, project_files() and read() answer from the tree."""
+    REMEMBERED[tree.root] = tree
+    try:
+        yield
+    finally:
+        del REMEMBERED[tree.root]
 
 
 def project_files(root):
     """Paths relative to root: what git tracks or would add; without git (an unpacked archive),
     every file outside build/."""
+    if root in REMEMBERED:
+        return REMEMBERED[root].files
     try:
         answer = subprocess.run(
             ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -43,6 +77,10 @@ def code_files(root):
 
 
 def read(root, name):
+    return REMEMBERED[root].read(name) if root in REMEMBERED else read_from_disk(root, name)
+
+
+def read_from_disk(root, name):
     with open(os.path.join(root, name), encoding="utf-8", errors="replace") as file:
         return file.read()
 

@@ -1,12 +1,9 @@
 #!/usr/bin/env python3
-"""style.py format|readmes|lines|columns|headers <root> [--cc C] [--cxx C++] | --self-test -- style
-that a machine can judge.
+"""style.py format|headers <root> [--cc C] [--cxx C++] | --self-test -- style that a compiler or
+clang-format judges.
 
 format   clang-format changes nothing (version 14: others break some lines elsewhere; without it the
          test is skipped)
-readmes  every folder of the layout has a README.md that says what the folder may include
-lines    no file is longer than 700 lines
-columns  no line is wider than 100 columns; WIDE lists the exceptions
 headers  every header of the public interface and of the layers compiles alone, twice included,
          without a warning; rtm_emulation.h also as C99; xac.h also as C99 and C++11, and
          XAC_NO_SHORT_NAMES hides its short names. include/tmh/*.hpp below C++20: one sentence, and
@@ -29,45 +26,6 @@ from concurrent.futures import ThreadPoolExecutor
 import source_tree
 
 SKIPPED = 77
-LINES_MAX = 700
-COLUMNS_MAX = 100
-# Which files have which lines that may be wider: None is all of them.
-WIDE = [
-    (r".*\.(csv|json|html|svg|gz)", None),  # data: a line is a record, a value or generated
-    (r"tests/costs\.txt", None),  # generated, names of tests
-    (r"papers/.*\.txt", None),  # stored source documents, and what benches printed
-    (r".*\.md", r"\s*\|.*"),  # the row of a table is one line in Markdown
-    (r".*", r"\W*\S+"),  # one word, an address say, cannot break
-]
-LAYOUT = [
-    "include",
-    "observe",
-    "platform",
-    "rtm_emulator",
-    "storage",
-    "storage/log",
-    "storage/heap",
-    "levels",
-    "levels/line",
-    "levels/page",
-    "levels/process",
-    "hierarchy",
-    "hierarchy/exchange",
-    "hierarchy/threads",
-    "hierarchy/durability",
-    "hierarchy/watch",
-    "hierarchy/domain",
-    "hierarchy/transaction",
-    "hierarchy/api",
-    "compat",
-    "observe/perf",
-    "tools",
-    "tests",
-    "bench",
-    "examples",
-    "papers",
-    "cmake",
-]
 WARNINGS = [
     "-Wall",
     "-Wextra",
@@ -111,47 +69,6 @@ def check_format(root, _):
         f"{name}:{min(lines)}: {len(lines)} lines are not formatted; clang-format -i mends them"
         for name, lines in places.items()
     ]
-
-
-def check_readmes(root, _):
-    problems = []
-    for folder in LAYOUT:
-        path = os.path.join(root, folder, "README.md")
-        if not os.path.isfile(path):
-            problems.append(f"{folder}/README.md is missing")
-        elif not re.search(
-            r"\binclude", source_tree.read(root, folder + "/README.md"), re.IGNORECASE
-        ):
-            problems.append(f"{folder}/README.md does not say what the folder may include")
-    return problems
-
-
-def check_lines(root, _):
-    checked = (*source_tree.CODE, ".py", ".sh", ".cmake", ".txt")
-    problems = []
-    for name in source_tree.project_files(root):
-        # Stored source documents of papers/ are as long as they are.
-        if name.endswith(checked) and not (name.endswith(".txt") and name.startswith("papers/")):
-            lines = source_tree.read(root, name).count("\n")
-            if lines > LINES_MAX:
-                problems.append(f"{name}: {lines} lines, at most {LINES_MAX}")
-    return problems
-
-
-def may_be_wide(name, line):
-    return any(
-        re.fullmatch(names, name) and (lines is None or re.fullmatch(lines, line))
-        for names, lines in WIDE
-    )
-
-
-def check_columns(root, _):
-    problems = []
-    for name in source_tree.project_files(root):
-        for number, line in enumerate(source_tree.read(root, name).split("\n"), 1):
-            if len(line) > COLUMNS_MAX and not may_be_wide(name, line):
-                problems.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}")
-    return problems
 
 
 # Headers that many others include, the larger last. They are precompiled: the others read a fifth
@@ -406,9 +323,6 @@ def check_headers(root, compilers):
 
 CHECKS = {
     "format": check_format,
-    "readmes": check_readmes,
-    "lines": check_lines,
-    "columns": check_columns,
     "headers": check_headers,
 }
 
@@ -416,19 +330,13 @@ CHECKS = {
 def self_test(compilers):
     """Each check must pass a right tree and catch what is planted in a wrong one."""
     own_root = source_tree.OWN_ROOT
-    right = {folder + "/README.md": "May include: nothing.\n" for folder in LAYOUT}
-    right["include/tmh/a.hpp"] = "#pragma once\n\nint f(char *p);\n"
-    right["platform/a.cpp"] = "int f();\n" * LINES_MAX
-    wide = "word " * COLUMNS_MAX
-    right["docs/a.md"] = "w" * COLUMNS_MAX + "\n| " + wide + "|\n"
-    right["docs/a.json"] = right["papers/a/a.txt"] = wide
-    right["scripts/a.sh"] = "# https://example.org/" + "w" * COLUMNS_MAX + "\n"
-    right[".clang-format"] = source_tree.read(own_root, ".clang-format")
+    right = {
+        "include/tmh/a.hpp": "#pragma once\n\nint f(char *p);\n",
+        "platform/a.cpp": "int f();\n",
+        ".clang-format": source_tree.read(own_root, ".clang-format"),
+    }
     wrong = {
         "format": {"platform/b.cpp": "int  f( );\n"},
-        "readmes": {"hierarchy/README.md": "A folder.\n"},
-        "lines": {"platform/b.cpp": "int f();\n" * (LINES_MAX + 1)},
-        "columns": {"docs/b.md": "word " * (COLUMNS_MAX // 5) + "word\n"},
         "headers": {"platform/b.h": "#pragma once\ninline std::string f() { return {}; }\n"},
     }
     problems = []

@@ -41,8 +41,6 @@ std::atomic<int> *const words = mapped_words();
 
 }  // namespace
 
-std::atomic<int> &meeting_word(int index) { return words[index]; }
-
 void tell(int index) { words[index].fetch_add(1); }
 
 void write_down(int index, int value) { words[index].store(value); }

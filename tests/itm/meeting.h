@@ -14,9 +14,6 @@ namespace itm {
 
 inline constexpr int kMeetingWords = 64;
 
-// Words of this process, 0 at its start.
-std::atomic<int> &meeting_word(int index);
-
 [[gnu::transaction_pure]] void tell(int index);
 [[gnu::transaction_pure]] int told(int index);
 [[gnu::transaction_pure]] void write_down(int index, int value);

@@ -24,7 +24,7 @@
 #include "tests/support/children.h"
 #include "tests/support/libxac.h"
 #include "tests/support/shared.h"
-#include "tests/support/stray.h"
+#include "tests/support/stray_allowed.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {

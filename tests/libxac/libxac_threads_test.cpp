@@ -18,8 +18,8 @@
 
 #include <tmh/error.hpp>
 
-#include "tests/support/asleep.h"
 #include "tests/support/children.h"
+#include "tests/support/process_state.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -113,12 +113,12 @@ TEST(LibxacThreadsTest, ShutdownWaitsForTheTransactionOfAnotherThread) {
       ender_id = gettid();
       shut_down = xShutdown();
     });
-    await_asleep(ender_id);
+    await_sleep(ender_id);
     std::thread waiter([&] {
       waiter_id = gettid();
       (void)add_until_shut_down(words + 1);
     });
-    await_asleep(waiter_id);
+    await_sleep(waiter_id);
     EXPECT_EQ(xShutdown(), code(Errc::kInstanceRunning));
     EXPECT_EQ(xInit(folder.path().c_str(), NONDURABLE), code(Errc::kAlreadyInitialized));
     EXPECT_EQ(xValidate(), PENDING);

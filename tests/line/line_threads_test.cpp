@@ -46,7 +46,7 @@ class LineThreadsTest : public testing::TestWithParam<ConflictPolicy> {
   }
   // Runs `body(thread, random)` in each of several threads.
   template <class Body>
-  void crowd(const Body &body) {
+  void run_threads(const Body &body) {
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < kThreads; ++i) {
       threads.emplace_back([&, i] {
@@ -82,7 +82,7 @@ TEST_P(LineThreadsTest, BankKeepsItsSumInEveryAttempt) {
     return total;
   };
   std::atomic<std::uint64_t> zombies{0};
-  crowd([&](RigThread &thread, std::mt19937_64 &random) {
+  run_threads([&](RigThread &thread, std::mt19937_64 &random) {
     for (int round = 0; round < kRounds; ++round) {
       const std::uint64_t dice = random(), from = dice % kAccounts, to = dice / 64 % kAccounts;
       if (dice % 8 == 0) {
@@ -124,7 +124,7 @@ TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
   std::atomic<std::int64_t> inserted{0};
   std::atomic<std::uint64_t> zombies{0};
   std::atomic<unsigned> next_pool{0};
-  crowd([&](RigThread &thread, std::mt19937_64 &random) {
+  run_threads([&](RigThread &thread, std::mt19937_64 &random) {
     Node *pool = nodes + 1 + std::uint64_t{next_pool++} * kRounds;
     for (int round = 0; round < kRounds; ++round) {
       const std::uint64_t dice = random(), key = 1 + dice % kKeys;
@@ -182,7 +182,7 @@ TEST_P(LineThreadsTest, LongUpdateIsNotStarvedByShortOnes) {
   constexpr unsigned kLongUpdates = 50;
   constexpr std::uint64_t kLongNs = 50'000'000;
   std::uint32_t overtaken_max = 0;
-  crowd([&](RigThread &thread, std::mt19937_64 &random) {
+  run_threads([&](RigThread &thread, std::mt19937_64 &random) {
     if (role++ == 0) {
       // Until others have competed.
       for (unsigned i = 0; i < kLongUpdates || short_ones < kLongUpdates; ++i) {

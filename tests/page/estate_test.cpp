@@ -90,10 +90,10 @@ class EstateTest : public testing::Test {
  protected:
   // Returns the slot in which it died.
   std::uint32_t die_in_slot(const std::function<void(Planted &)> &last_act) {
-    const ChildEnd end = run_in_child("mortal", [&] {
-      Planted mortal(folder_.path(), left_->kinds);
-      *slot_ = mortal.slot;
-      last_act(mortal);
+    const ChildEnd end = run_in_child("dying", [&] {
+      Planted dying(folder_.path(), left_->kinds);
+      *slot_ = dying.slot;
+      last_act(dying);
     });
     EXPECT_EQ(end.signal, SIGKILL);
     return *slot_;
@@ -173,8 +173,8 @@ class DeadHolderTest : public EstateTest,
 
 TEST_P(DeadHolderTest, EveryEstateIsRepairedOnceBeforeTheHeirHasTheLock) {
   Planted heir(folder_.path(), left_->kinds);
-  const std::uint32_t holder = die_in_slot([](Planted &mortal) {
-    const DomainLock::Held held = mortal.lock.take();
+  const std::uint32_t holder = die_in_slot([](Planted &dying) {
+    const DomainLock::Held held = dying.lock.take();
     die_unless_failed();
   });
   {
@@ -220,11 +220,10 @@ TEST_F(EstateTest, AnEnginesListIsTreeThenAccessesThenTheLevelBelowThenOthers) {
 TEST_F(EstateTest, DeadParticipantsReservedSlotsAreFreeAndItsMomentIsLeft) {
   Joined joined(folder_.path());
   page::Engine engine(joined.memory, joined.slot, Detection::kLazy);
-  const std::uint32_t dead = die_in_slot([](Planted &mortal) {
-    page::ConsistencyTree tree(mortal.memory, mortal.slot,
-                               page::ConsistencyTree::Role::kKeepsSlots);
-    expect_ok(tree.slots().reserve(mortal.lock.take(), 3));
-    mortal.self().past.store(1);
+  const std::uint32_t dead = die_in_slot([](Planted &dying) {
+    page::ConsistencyTree tree(dying.memory, dying.slot, page::ConsistencyTree::Role::kKeepsSlots);
+    expect_ok(tree.slots().reserve(dying.lock.take(), 3));
+    dying.self().past.store(1);
     die_unless_failed();
   });
   const auto reserved = [&] {

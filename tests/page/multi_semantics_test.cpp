@@ -13,7 +13,7 @@
 
 #include "hierarchy/transaction/policies.h"
 #include "platform/process.h"
-#include "tests/support/asleep.h"
+#include "tests/support/process_state.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -454,7 +454,8 @@ struct OtherCommitter {
   // It has committed for the `number`th time, or its commit waits for the turn.
   void await_commit_or_wait(std::uint32_t number) const {
     ASSERT_TRUE(poll_until([&] {
-      return ended >= number || (begun >= number && is_asleep("/proc/" + std::to_string(process)));
+      return ended >= number ||
+             (begun >= number && is_sleeping("/proc/" + std::to_string(process)));
     }));
   }
 };

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/stage.h"
-#include "tests/support/stray.h"
+#include "tests/support/stray_allowed.h"
 
 namespace tmh::test {
 namespace {

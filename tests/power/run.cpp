@@ -1,4 +1,4 @@
-// tests/power/run.cpp -- crowds of workers.
+// tests/power/run.cpp -- what workers do and how they die.
 #include "tests/power/run.h"
 
 #include <unistd.h>
@@ -27,7 +27,7 @@
 
 namespace tmh::test::power {
 
-struct Crowd::Shared {
+struct Workers::Shared {
   test::Shared<std::atomic<bool>> stop;
   test::Shared<std::atomic<std::uint64_t>> finished;  // steps of all workers
 };
@@ -135,7 +135,7 @@ void note_what_was_done(Journal *journal, std::int32_t process) {
   }
 }
 
-Crowd::Crowd(std::string folder, const RunPlan &plan, Journal *journal, std::uint64_t seed)
+Workers::Workers(std::string folder, const RunPlan &plan, Journal *journal, std::uint64_t seed)
     : folder_(std::move(folder)),
       plan_(plan),
       journal_(journal),
@@ -144,9 +144,9 @@ Crowd::Crowd(std::string folder, const RunPlan &plan, Journal *journal, std::uin
   child_of_.resize(plan.workers);
 }
 
-Crowd::~Crowd() = default;
+Workers::~Workers() = default;
 
-void Crowd::spawn(std::size_t place) {
+void Workers::spawn(std::size_t place) {
   Job job{folder_, plan_, journal_, {}};
   job.worker.worker = next_worker_;
   next_worker_ += threads_of(plan_);
@@ -161,26 +161,28 @@ void Crowd::spawn(std::size_t place) {
   });
 }
 
-void Crowd::start() {
+void Workers::start() {
   shared_->stop->store(false);
   for (std::size_t place = 0; place < plan_.workers; ++place) spawn(place);
 }
 
-bool Crowd::can_spawn() const noexcept { return next_worker_ + threads_of(plan_) <= kWorkersEver; }
+bool Workers::can_spawn() const noexcept {
+  return next_worker_ + threads_of(plan_) <= kWorkersEver;
+}
 
-void Crowd::kill(std::size_t place) {
+void Workers::kill(std::size_t place) {
   children_.bury(child_of_[place]);
   journal_->note(Note::kDied, static_cast<std::uint64_t>(children_.pid(child_of_[place])));
   ++kills_;
   if (plan_.record_disk) note_what_was_done(journal_, children_.pid(child_of_[place]));
 }
 
-void Crowd::kill_all() {
+void Workers::kill_all() {
   for (const std::size_t child : child_of_) children_.kill(child, SIGKILL);
   for (std::size_t place = 0; place < plan_.workers; ++place) kill(place);
 }
 
-bool Crowd::someone_works() {
+bool Workers::someone_works() {
   for (const std::size_t child : child_of_) {
     if (children_.running(child)) return true;
   }
@@ -188,7 +190,7 @@ bool Crowd::someone_works() {
 }
 
 // Those that killed themselves in the disk hook.
-void Crowd::replace_the_dead() {
+void Workers::replace_the_dead() {
   if (plan_.pace.die_one_in == 0) return;
   for (std::size_t place = 1; place < plan_.workers; ++place) {
     if (children_.running(child_of_[place]) || !can_spawn()) continue;
@@ -197,7 +199,7 @@ void Crowd::replace_the_dead() {
   }
 }
 
-void Crowd::work_until(std::uint64_t entries) {
+void Workers::work_until(std::uint64_t entries) {
   const auto pause_ms = [this] {
     return plan_.kill_every_ms / 2 + random_() % (plan_.kill_every_ms + 1);
   };
@@ -222,7 +224,7 @@ void Crowd::work_until(std::uint64_t entries) {
   }
 }
 
-void Crowd::stop() {
+void Workers::stop() {
   shared_->stop->store(true);
   for (const std::size_t child : child_of_) {
     const ChildEnd end = children_.wait(child);
@@ -236,7 +238,7 @@ void Crowd::stop() {
   }
 }
 
-void Crowd::audit(const std::string &when) {
+void Workers::audit(const std::string &when) {
   expect_child("audit " + when, [&] {
     if (plan_.record_disk) record_into(journal_, {plan_.pace.write_us_max});
     observe::plant(plan_.planted);
@@ -259,15 +261,15 @@ Recording record_run(const RunPlan &plan, std::uint64_t seed) {
   recording.journal = std::make_shared<Journal>(4 * plan.entries + (1u << 16), 2ull << 30);
   Journal &journal = *recording.journal;
   journal.note(Note::kFolder, 0, folder.path());
-  Crowd crowd(folder.path(), plan, &journal, seed);
+  Workers workers(folder.path(), plan, &journal, seed);
   for (std::uint32_t phase = 0; phase <= plan.massacres && !testing::Test::HasFailure(); ++phase) {
-    crowd.start();
-    crowd.work_until(plan.entries * (phase + 1) / (plan.massacres + 1));
+    workers.start();
+    workers.work_until(plan.entries * (phase + 1) / (plan.massacres + 1));
     if (phase < plan.massacres)
-      crowd.kill_all();
+      workers.kill_all();
     else
-      crowd.stop();
-    crowd.audit(phase < plan.massacres ? "after all were killed" : "at the end");
+      workers.stop();
+    workers.audit(phase < plan.massacres ? "after all were killed" : "at the end");
   }
   EXPECT_FALSE(journal.overflowed());
   recording.entries = journal.read();

@@ -42,11 +42,11 @@ struct RunPlan {
 // Others may be appending: their last operations are not looked at.
 void note_what_was_done(Journal *journal, std::int32_t process);
 
-// Runs one crowd of workers in `folder`; every hand over of the domain is examined and recorded.
-class Crowd {
+// Runs one workers of workers in `folder`; every hand over of the domain is examined and recorded.
+class Workers {
  public:
-  Crowd(std::string folder, const RunPlan &plan, Journal *journal, std::uint64_t seed);
-  ~Crowd();
+  Workers(std::string folder, const RunPlan &plan, Journal *journal, std::uint64_t seed);
+  ~Workers();
 
   void start();
   // Until the journal has so many entries, with the deaths of the plan.

@@ -257,10 +257,4 @@ void SimulatedDisk::forget_unreachable() {
   }
 }
 
-std::uint64_t SimulatedDisk::pending_writes() const noexcept {
-  std::uint64_t sum = 0;
-  for (const File &file : files_) sum += file.pending.size();
-  return sum;
-}
-
 }  // namespace tmh::test::power

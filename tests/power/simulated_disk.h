@@ -51,8 +51,6 @@ class SimulatedDisk {
   // Operations on files whose creation was not recorded: the engine wrote past DiskFile. Empty when
   // all is well.
   [[nodiscard]] const std::vector<std::string> &strays() const noexcept { return strays_; }
-  // What is at stake now: writes that a cut may lose.
-  [[nodiscard]] std::uint64_t pending_writes() const noexcept;
 
  private:
   struct Write {

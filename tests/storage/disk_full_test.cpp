@@ -30,7 +30,7 @@
 #include "tests/support/rtm_table.h"
 #include "tests/support/shared.h"
 #include "tests/support/small_device.h"
-#include "tests/support/stray.h"
+#include "tests/support/stray_allowed.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {

@@ -23,10 +23,10 @@
 
 #include "observe/steps.h"
 #include "platform/files.h"
-#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/forker.h"
+#include "tests/support/process_state.h"
 #include "tests/support/shared.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
@@ -278,7 +278,7 @@ TEST(ReplacedLockTest, WhoeverWaitedForAFolderThatWasEmptiedLocksTheNewOne) {
     EXPECT_NE(flock(fd, LOCK_EX | LOCK_NB), 0);
   });
   ASSERT_TRUE(
-      poll_until([&] { return is_asleep("/proc/" + std::to_string(children.pid(waiter))); }));
+      poll_until([&] { return is_sleeping("/proc/" + std::to_string(children.pid(waiter))); }));
   std::filesystem::remove(path);
   ASSERT_EQ(since->acquire(path), Errc::kOk);
   before.reset();

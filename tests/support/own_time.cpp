@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "tests/support/asleep.h"
+#include "tests/support/process_state.h"
 
 namespace tmh::test {
 

@@ -32,7 +32,7 @@
 #include "tests/support/code_of.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/stage.h"
-#include "tests/support/stray.h"
+#include "tests/support/stray_allowed.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thread_table.h"
 

@@ -22,8 +22,6 @@ namespace tmh::itm::pages {
 
 }  // namespace tmh::itm::pages
 
-#define TMH_ASSERT_SENTENCE_(condition) \
-  "tmh: " __FILE__ ":" TMH_ASSERT_LINE_(__LINE__) ": " condition " is false\n"
 #undef TMH_ASSERT
 #define TMH_ASSERT(condition)                                                     \
   ((condition) ? static_cast<void>(0)                                             \

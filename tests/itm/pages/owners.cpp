@@ -151,6 +151,4 @@ long Owners::visit(int worker, int index) {
   return count;
 }
 
-long Owners::visits(int worker, int index) { return blocks[worker][index]->nested[1]; }
-
 }  // namespace itm::pages

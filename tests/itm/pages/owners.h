@@ -60,7 +60,6 @@ class Owners {
   static long common();
   // A transaction of another thread in the worker's block.
   static long visit(int worker, int index);
-  static long visits(int worker, int index);
 };
 
 }  // namespace itm::pages

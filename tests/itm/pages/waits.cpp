@@ -395,7 +395,7 @@ void *wait_once(void *argument) {
   return nullptr;
 }
 
-bool is_asleep(int tid) {
+bool is_sleeping(int tid) {
   char path[64], state = 0;
   std::snprintf(path, sizeof path, "/proc/%d/stat", tid);
   std::FILE *const file = std::fopen(path, "r");
@@ -420,7 +420,7 @@ bool try_at(int number, int at) {
   const pthread_t waiter = start(wait_once, told_to(number, at));
   wait_until(wait.name, [&] { return told().begun == number + 1; });
   wait_a_moment();
-  wait_until(wait.name, [&] { return is_asleep(told().workers[0].tid) || has_ended(number); });
+  wait_until(wait.name, [&] { return is_sleeping(told().workers[0].tid) || has_ended(number); });
   const bool ends_early = has_ended(number);
   const long before = told().attempts;
   for (int i = 0; i < kAdditions; ++i)

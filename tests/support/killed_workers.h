@@ -1,9 +1,9 @@
-// tests/support/mortals.h -- workers of a domain that are killed at any time and started again,
-// each with a reference model that outlives it.
+// tests/support/killed_workers.h -- workers of a domain that are killed at any time and started
+// again, each with a reference model that outlives it.
 // Shape:     a worker writes down what its next instance will do (begin()), runs it, and then moves
 //            its model on (commit()). The number of its last instance that committed lies in the
-//            domain, too: so whoever comes after its death knows whether the instance that was
-//            under way happened (settle()).
+//            domain, too: so the next worker knows whether the instance that was under way at
+//            the death happened (settle()).
 // Sharing:   Life and Reference lie in memory that the domain knows nothing of (Shared), and any
 //            instruction of a worker may be its last: the plan comes before `begun`, the next model
 //            before `done`.
@@ -56,11 +56,11 @@ struct Reference {
   }
 };
 
-class Mortals {
+class KilledWorkers {
  public:
   using Work = std::function<void(std::uint32_t number, std::uint64_t random_seed)>;
   // lives: one for each worker.
-  Mortals(std::vector<Life *> lives, Work work);
+  KilledWorkers(std::vector<Life *> lives, Work work);
 
   struct Kills {
     std::uint64_t count = 0;          // at least

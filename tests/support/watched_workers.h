@@ -1,5 +1,5 @@
-// tests/support/crowd.h -- workers that run until told to stop, watched from outside: who goes on
-// after a death?
+// tests/support/watched_workers.h -- workers that run until told to stop, watched from outside:
+// which of them go on after a death?
 // Shape:     each worker counts its finished transactions in shared memory; the parent compares
 //            counts.
 #pragma once
@@ -16,7 +16,7 @@ namespace tmh::test {
 
 inline constexpr std::size_t kWorkersMax = 16;
 
-struct CrowdState {
+struct WatchedWorkers {
   std::atomic<std::uint64_t> finished[kWorkersMax];  // transactions, by worker; only grows
   std::atomic<std::uint64_t> attempts;               // of all workers, for Player
   std::atomic<std::uint32_t> ready;                  // workers that have opened the domain
@@ -45,12 +45,12 @@ struct WorkerOptions {
 
 // Body of a worker process: opens, waits for the gate, works until stop, closes.
 void work(const std::string &folder, const DomainOptions &options, Recorder *recorder,
-          CrowdState *state, const WorkerOptions &worker);
+          WatchedWorkers *state, const WorkerOptions &worker);
 
 // Expects each of `workers` to finish two more transactions within go_on_limit() of the own time of
 // `children`, theirs and of all that they may wait for: one may have been past the trouble already.
 // Returns the longest wait.
-std::chrono::milliseconds expect_going_on(const CrowdState &state, Children *children,
+std::chrono::milliseconds expect_going_on(const WatchedWorkers &state, Children *children,
                                           const std::vector<std::size_t> &workers,
                                           const std::string &after_what);
 

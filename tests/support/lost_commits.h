@@ -1,5 +1,5 @@
-// tests/support/lost.h -- histories of durable domains whose processes were all killed and lost
-// what they shared: what may be gone is taken out.
+// tests/support/lost_commits.h -- histories of durable domains whose processes were all killed
+// and lost what they shared: what may be gone is taken out.
 // Shape:     the last process of the history has read every cell after the recovery. Whose values,
 //            or whose values' predecessors, it has read has survived. What is left is for
 //            history::check(), which finds what was acknowledged and is lost.
@@ -21,11 +21,11 @@ struct Loss {
   std::function<bool(std::uint32_t process)> reads_durable_only;
 };
 
-struct Lost {
+struct LostCommits {
   std::uint64_t commits = 0;
   std::vector<std::string> findings;  // that the history alone would not tell
 };
 
-[[nodiscard]] Lost take_out_lost(history::History *history, const Loss &loss);
+[[nodiscard]] LostCommits take_out_lost_commits(history::History *history, const Loss &loss);
 
 }  // namespace tmh::test

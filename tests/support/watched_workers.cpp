@@ -1,5 +1,5 @@
-// tests/support/crowd.cpp -- what workers do, and how the parent watches them.
-#include "tests/support/crowd.h"
+// tests/support/watched_workers.cpp -- what workers do, and how the parent watches them.
+#include "tests/support/watched_workers.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@ namespace tmh::test {
 namespace {
 
 // One query that stays open while the others commit; its two audits must see the same.
-void read_slowly(Player *player, const CrowdState &state, std::size_t self) {
+void read_slowly(Player *player, const WatchedWorkers &state, std::size_t self) {
   const auto others_finished = [&] {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < kWorkersMax; ++i)
@@ -38,7 +38,7 @@ void read_slowly(Player *player, const CrowdState &state, std::size_t self) {
 }  // namespace
 
 void work(const std::string &folder, const DomainOptions &options, Recorder *recorder,
-          CrowdState *state, const WorkerOptions &worker) {
+          WatchedWorkers *state, const WorkerOptions &worker) {
   Lane lane = recorder->open_lane();
   std::atomic<std::uint64_t> *attempts = worker.jostles ? &state->attempts : nullptr;
   auto board = std::make_unique<Board>(folder, options);
@@ -73,7 +73,7 @@ void work(const std::string &folder, const DomainOptions &options, Recorder *rec
   board->close();
 }
 
-std::chrono::milliseconds expect_going_on(const CrowdState &state, Children *children,
+std::chrono::milliseconds expect_going_on(const WatchedWorkers &state, Children *children,
                                           const std::vector<std::size_t> &workers,
                                           const std::string &after_what) {
   using Clock = std::chrono::steady_clock;

@@ -1,5 +1,5 @@
-// tests/support/lost.cpp -- who has survived, and who may not have.
-#include "tests/support/lost.h"
+// tests/support/lost_commits.cpp -- which instances have survived, and which may not have.
+#include "tests/support/lost_commits.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -81,11 +81,11 @@ bool may_be_lost(const Instance &instance, std::size_t index, const Survival &su
 
 }  // namespace
 
-Lost take_out_lost(history::History *history, const Loss &loss) {
+LostCommits take_out_lost_commits(history::History *history, const Loss &loss) {
   const std::vector<Instance> all = std::move(history->instances);
   history->instances.clear();
   const Survival survival(all);
-  Lost lost;
+  LostCommits lost;
   std::uint64_t prefix_ns = loss.flushed_ns;  // who had ended before is in the prefix
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (survival.has_survived(i) && all[i].outcome == Outcome::kCommitted)

@@ -1,4 +1,4 @@
-// tests/support/asleep.h -- when another thread or process waits for something.
+// tests/support/process_state.h -- when another thread or process waits for something.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace tmh::test {
   return name_end == std::string::npos ? '?' : line[name_end + 2];
 }
 
-[[nodiscard]] inline bool is_asleep(const std::string &proc_folder) {
+[[nodiscard]] inline bool is_sleeping(const std::string &proc_folder) {
   return state_of(proc_folder) == 'S';
 }
 
@@ -35,9 +35,9 @@ namespace tmh::test {
 }
 
 // Waits until the thread of this process sleeps. 0: it has not said yet who it is.
-inline void await_asleep(const std::atomic<pid_t> &thread) {
+inline void await_sleep(const std::atomic<pid_t> &thread) {
   ASSERT_TRUE(poll_until(
-      [&] { return thread != 0 && is_asleep("/proc/self/task/" + std::to_string(thread)); }));
+      [&] { return thread != 0 && is_sleeping("/proc/self/task/" + std::to_string(thread)); }));
 }
 
 // How often that thread of this process has waited in the kernel that has done so most; the calling

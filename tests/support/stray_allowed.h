@@ -1,4 +1,4 @@
-// tests/support/stray.h -- for tests of what stray accesses do where they do not fault.
+// tests/support/stray_allowed.h -- for tests of what stray accesses do where they do not fault.
 #pragma once
 
 #include <cstdlib>
