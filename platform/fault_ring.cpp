@@ -60,8 +60,6 @@ std::atomic_ref<unsigned long long> FaultRing::head_word() const noexcept {
 
 void FaultRing::copy_record(std::uint64_t at, std::uint64_t *header,
                             std::uint64_t *address) const noexcept {
-  TMH_ASSERT(at % 8 == 0);
-  static_assert(kDataBytes % 8 == 0 && (kDataBytes & (kDataBytes - 1)) == 0);
   // Records are multiples of 8 bytes, so no word straddles the end.
   const std::byte *data = base_ + 4096;
   std::memcpy(header, data + at % kDataBytes, 8);
@@ -69,7 +67,8 @@ void FaultRing::copy_record(std::uint64_t at, std::uint64_t *header,
 }
 
 void FaultRing::set_tail(std::uint64_t tail) noexcept {
-  TMH_ASSERT(is_open() && tail >= tail_);
+  static_assert(kDataBytes % 8 == 0 && (kDataBytes & (kDataBytes - 1)) == 0);
+  TMH_ASSERT(is_open() && tail >= tail_ && tail % 8 == 0);
   tail_ = tail;
   auto *page = reinterpret_cast<perf_event_mmap_page *>(base_);
   // release: our reads of the records come before the kernel may overwrite them
