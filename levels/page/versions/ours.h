@@ -14,8 +14,8 @@
 namespace tmh::page {
 
 struct Ours {
-  // files outlives it. The tree is the reaper's first estate.
-  Ours(SharedFiles &files, std::uint32_t slot) noexcept
+  // files outlives it. The tree is the reaper's first estate. Throws std::bad_alloc.
+  Ours(SharedFiles &files, std::uint32_t slot)
       : memory(files),
         tree(files, slot, ConsistencyTree::Role::kKeepsSlots),
         reaper(files, slot),
