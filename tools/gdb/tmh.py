@@ -130,19 +130,19 @@ class Engine:
         self.value = value
 
     def to_string(self):
-        instance = self.value["instance_"]
+        instance = self.value["mine_"]["instance"]
         if not instance["is_running"]:
             return f"no instance; {int(instance['number'])} so far"
         kind = "query" if instance["is_query"] else "update"
         failed = ""
-        if instance["is_failed"]:
-            failed = f", failed: {enumerator(instance['failed_cause'])}"
-        snapshot = int(self.value["snapshot_"]["at_"])
+        if int(instance["failed_cause_"]) != 0:
+            failed = f", failed: {enumerator(instance['failed_cause_'])}"
+        snapshot = int(self.value["touching_"]["snapshot"]["at_"])
         return f"{kind} {int(instance['number'])} at snapshot {snapshot}{failed}"
 
     def children(self):
-        for name, member in (("read or kept", "kept"), ("own copies", "privates")):
-            pages = self.value["lists_"][member]
+        for name, member in (("read or kept", "pages_"), ("own copies", "privates_")):
+            pages = self.value["mine_"]["kept"][member]
             data = pages["memory_"]["base_"].cast(gdb.lookup_type("unsigned long").pointer())
             count = int(pages["count_"])
             shown = [page_text(int(data[i])) for i in range(min(count, VERSIONS_SHOWN_MAX))]

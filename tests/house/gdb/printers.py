@@ -38,7 +38,7 @@ AT_PAGES = [
         ),
     ),
     (
-        "engine.tree_",
+        "engine.ours_.tree",
         (
             r"clock \d+, versions by participant = \{participant 0, slot \d+ = page 0:\d+, commit"
             r" \d+, \d+ lines, of participant 0, "
