@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include <tmh/lab.hpp>
 #include <tmh/options.hpp>
 
 namespace tmh::hierarchy {
