@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@
 #include "levels/page/shared/shared.h"
 #include "levels/page/touch/touch.h"
 #include "observe/planted.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -66,11 +68,13 @@ constexpr std::array<Way, 3> kWays = {{
      }},
 }};
 constexpr std::size_t kSignature = 2;
+static_assert(std::string_view(kWays[kSignature].mechanism) == "signature");
 // Everything that the library has; then without each of these, but with the signature.
 constexpr std::size_t kEverything = 0, kWayCount = kWays.size() + 1;
 
 enum class Rival : std::uint8_t { kApart, kMeanwhile, kConflict };
 constexpr std::array<const char *, 3> kRivalNames = {"apart", "meanwhile", "conflict"};
+static_assert(kRivalNames.size() == static_cast<std::size_t>(Rival::kConflict) + 1);
 
 struct Case {
   std::uint64_t pages, lines;  // that an instance writes; lines: of each page
@@ -90,9 +94,12 @@ struct Options {
 };
 
 constexpr std::uint64_t kWordsPerPage = kPageBytes / 8, kWordsPerLine = 8;
+constexpr std::uint64_t kLinesPerPage = kWordsPerPage / kWordsPerLine;
+static_assert(kLinesPerPage == kPageBytes / kLineBytes);
 constexpr unsigned kMembersMax = 2;
 constexpr std::size_t kRoundsMax = 1000;
 
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a board is shared by processes");
 struct Board {
   // Batches begun by the first member; way = batch % kWayCount.
   std::atomic<std::uint64_t> batch{0};
@@ -161,11 +168,13 @@ class Ablation {
 
  private:
   static void set_way(std::size_t way) {
+    TMH_ASSERT(way < kWayCount);
     for (std::size_t i = 0; i < kWays.size(); ++i)
       kWays[i].set(i == kSignature ? way == i + 1 : way != i + 1);
   }
   // Without validation a conflict would not end the instance.
   static bool is_measured(const Case &what, std::size_t way) {
+    TMH_ASSERT(way < kWayCount);
     return way != kSignature + 1 || (kHasOracle && what.rival != Rival::kConflict);
   }
 
@@ -184,9 +193,11 @@ class Ablation {
     std::uint64_t committed = 0;
 
     std::uint64_t *words(std::uint64_t page) const {
+      TMH_ASSERT(page < segment_pages(what));
       return reinterpret_cast<std::uint64_t *>(segment.data()) + page * kWordsPerPage;
     }
     void store(std::uint64_t value) const {
+      TMH_ASSERT(what.lines <= kLinesPerPage);
       for (std::uint64_t page = first_page; page < first_page + pages; ++page)
         for (std::uint64_t line = 0; line < what.lines; ++line)
           words(page)[line * kWordsPerLine] = value;
@@ -200,6 +211,7 @@ class Ablation {
   };
 
   Member join(const Case &what, const std::string &folder, unsigned index) const {
+    TMH_ASSERT(index < kMembersMax);
     Mode mode{"default"};
     if (options_.durability == "buffered") mode.durability = Durability::kBuffered;
     Domain domain = open_domain(mode, folder);
@@ -217,6 +229,7 @@ class Ablation {
 
   // Returns the nanoseconds that count.
   static std::int64_t instance(Member *self, Board *shared) {
+    TMH_ASSERT(self != nullptr && shared != nullptr);
     const std::int64_t began = now_ns();
     self->domain.begin(self->what.isolation);
     self->store(self->committed + 1);
@@ -242,6 +255,7 @@ class Ablation {
 
   // Answers each turn by one commit.
   static void be_rival(Member *self, Board *shared) {
+    TMH_ASSERT(self->what.rival != Rival::kApart);
     for (std::uint64_t turn = 1;; ++turn) {
       Patience patience;
       while (shared->asked.load(std::memory_order_acquire) != turn) {
@@ -260,6 +274,7 @@ class Ablation {
   }
 
   void be_member(Member *self, unsigned index, Board *shared) const {
+    TMH_ASSERT(index < kMembersMax && options_.rounds <= kRoundsMax);
     const std::uint64_t batch_pages = options_.common.tiny ? 2 : kBatchPages;
     const std::uint64_t batch_size = std::max<std::uint64_t>(2, batch_pages / width(self->what));
     const std::uint64_t batches = (options_.rounds + kWarmUpRounds) * kWayCount;
@@ -291,6 +306,8 @@ class Ablation {
   }
 
   void run_case(const Case &what, Table *table, Report *report) {
+    TMH_ASSERT(table != nullptr && report != nullptr);
+    TMH_ASSERT(what.processes >= 1 && what.processes <= kMembersMax && what.pages > 0);
     const std::string folder = scratch_.subfolder(fmt::format("domain-{}", cases_++));
     const Shared<Board> shared;
     const bool has_rival = what.rival != Rival::kApart;
@@ -350,6 +367,7 @@ class Ablation {
   }
 
   void check(const Case &what, const std::string &folder, const Board &shared, unsigned members) {
+    TMH_ASSERT(members <= kMembersMax);
     run_alone([&] {
       Member self = join(what, folder, 0);
       query(self.domain, [&] {
@@ -388,9 +406,13 @@ int main(int argc, char **argv) {
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "batches of each way")
       .capture_default_str()
-      .check_range(1, 1000);
-  app.add_option("--pages", options.pages, "pages that an instance writes").delimiter(',');
-  app.add_option("--lines", options.lines, "lines of each that it writes").delimiter(',');
+      .check_range(1, tmh::bench::kRoundsMax);
+  app.add_option("--pages", options.pages, "pages that an instance writes")
+      .delimiter(',')
+      .check_positive();
+  app.add_option("--lines", options.lines, "lines of each that it writes")
+      .delimiter(',')
+      .check_range(1, tmh::bench::kLinesPerPage);
   app.add_option("--reads", options.reads, "further pages that it reads; its rival writes as many")
       .capture_default_str();
   app.add_option("--durability", options.durability, "of its domain")

@@ -26,6 +26,7 @@
 #include "levels/line/rtm.h"
 #include "levels/line/rtm_detection.h"
 #include "levels/line/run.h"
+#include "platform/assert.h"
 #include "platform/cache_geometry.h"
 
 namespace tmh::bench {
@@ -47,10 +48,14 @@ constexpr Pattern kPatterns[] = {{"sequential", 1, 32, 1024},
                                  {"stride 8", 8, 4, 128},
                                  {"stride 64", 64, 1, 24},
                                  {"random", 0, 16, 560}};
+static_assert(std::ranges::all_of(kPatterns, [](const Pattern &pattern) {
+  return pattern.max % pattern.step == 0 && (pattern.max - 1) * pattern.stride < kMemoryLines;
+}));
 
 // The first n lines that an attempt stores to.
 void choose_lines(const Pattern &pattern, std::uint64_t n, Random *random,
                   std::vector<std::uint32_t> *lines) {
+  TMH_ASSERT(random != nullptr && lines != nullptr && n <= kMemoryLines);
   lines->clear();
   if (pattern.stride != 0) {
     for (std::uint64_t i = 0; i < n; ++i)
@@ -71,6 +76,7 @@ void choose_lines(const Pattern &pattern, std::uint64_t n, Random *random,
 // at `ways` in every set, is the 'sets'-fold convolution; divided by P(total = n) it is the wanted
 // conditional probability, exactly, whatever p is. That p keeps the numbers near 1.
 double probability_of_fit(const Geometry &cache, std::uint64_t n) {
+  TMH_ASSERT(cache.sets > 0 && n <= kMemoryLines);
   const std::uint64_t per_set = kMemoryLines / cache.sets;
   const double p = static_cast<double>(n) / static_cast<double>(kMemoryLines);
   if (n == 0) return 1;
@@ -112,6 +118,7 @@ struct Outcome {
       ++other;
   }
   [[nodiscard]] double share() const {
+    TMH_ASSERT(attempts > 0 && aborts <= attempts);
     return static_cast<double>(aborts) / static_cast<double>(attempts);
   }
   [[nodiscard]] std::string codes() const {
@@ -132,6 +139,7 @@ struct Outcome {
 // One attempt by the processor. Nothing inside but the stores: no call, no page that was not
 // touched before.
 Outcome by_rtm(std::byte *base, const std::vector<std::uint32_t> &lines, std::uint64_t attempts) {
+  TMH_ASSERT(base != nullptr && attempts > 0);
   Outcome outcome;
   const std::uint32_t *const first = lines.data();
   const std::size_t count = lines.size();
@@ -203,6 +211,7 @@ class CapacityBench {
   };
 
   void measure(const Pattern &pattern, Report *report) {
+    TMH_ASSERT(report != nullptr && options_.attempts > 0);
     const auto thread = lines_.thread();
     line::Begin begin;
     begin.capacity = &model_;
@@ -241,6 +250,7 @@ class CapacityBench {
   }
 
   static void check(const Pattern &pattern, const Point &point) {
+    TMH_ASSERT(point.model_expected >= 0 && point.model_expected <= 1);
     const auto n = static_cast<double>(point.model.attempts);
     const double p = point.model_expected, allowed = 5 * std::sqrt(p * (1 - p) / n) + 1e-9;
     if (std::abs(point.model.share() - p) > allowed || point.model.aborts != point.model.capacity)
@@ -250,6 +260,7 @@ class CapacityBench {
   }
 
   void print(const Pattern &pattern, const std::vector<Point> &points, Report *report) const {
+    TMH_ASSERT(report != nullptr && !points.empty());
     std::printf(
         "\n%s: attempts that abort, by lines written ('.' theory for the model, '#' model%s)\n",
         pattern.name, rtm_.sets == 0 ? "" : "; ',' theory for RTM's cache, 'o' RTM");
@@ -316,7 +327,9 @@ int main(int argc, char **argv) {
       "Abort codes by working-set size: the capacity model, theory, and RTM where it works"};
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--model", options.model, "capacity model, e.g. 32KiB/8/64").capture_default_str();
-  app.add_option("--attempts", options.attempts, "of each working-set size").capture_default_str();
+  app.add_option("--attempts", options.attempts, "of each working-set size")
+      .capture_default_str()
+      .check_positive();
   return tmh::bench::run_bench(app, argc, argv,
                                [&] { return tmh::bench::CapacityBench(options).run(); });
 }

@@ -23,6 +23,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -37,6 +38,8 @@ struct Options {
 };
 
 constexpr std::size_t kSamplesMax = 1u << 18;  // per committer and class
+constexpr unsigned kProcessesMax = 32;
+static_assert(kProcessesMax < kTeamMembersMax, "who takes checkpoints is a member, too");
 
 struct Samples {
   std::uint32_t count = 0;
@@ -50,10 +53,14 @@ struct Committer {
   Samples during, between;
 };
 
+static_assert(std::atomic<bool>::is_always_lock_free &&
+                  std::atomic<std::uint32_t>::is_always_lock_free,
+              "processes share them");
+constexpr std::uint32_t kCheckpointsMax = 1024;  // later ones take the places of the first
 struct State {
   std::atomic<bool> checkpointing{false};
   std::atomic<std::uint32_t> checkpoints{0};
-  double checkpoint_ms[1024] = {};
+  double checkpoint_ms[kCheckpointsMax] = {};
 };
 
 class CheckpointLoad {
@@ -117,8 +124,10 @@ class CheckpointLoad {
   // Each committer has pages of its own, so that aborts do not blur the latencies.
   void commit(const Domain &domain, const Segment &segment, unsigned index, std::int64_t end_ns,
               const State &state, Committer *out) const {
+    TMH_ASSERT(out != nullptr && index < options_.processes);
     Random random(options_.common.seed + index);
     const std::uint64_t share = options_.pages / options_.processes;
+    TMH_ASSERT(share > 0);
     for (std::uint64_t number = 1; now_ns() < end_ns; ++number) {
       const bool before = state.checkpointing.load(std::memory_order_relaxed);
       const std::int64_t start = now_ns();
@@ -145,6 +154,7 @@ class CheckpointLoad {
   }
 
   void take_checkpoints(const Domain &domain, std::int64_t end_ns, State *state) const {
+    TMH_ASSERT(state != nullptr);
     const auto rest_ns = static_cast<long>(options_.rest_ms * 1e6);
     while (now_ns() < end_ns) {
       const timespec rest{rest_ns / 1'000'000'000, rest_ns % 1'000'000'000};
@@ -154,12 +164,13 @@ class CheckpointLoad {
       state->checkpointing.store(true, std::memory_order_relaxed);
       domain.checkpoint();
       state->checkpointing.store(false, std::memory_order_relaxed);
-      state->checkpoint_ms[number % 1024] = static_cast<double>(now_ns() - start) / 1e6;
+      state->checkpoint_ms[number % kCheckpointsMax] = static_cast<double>(now_ns() - start) / 1e6;
       state->checkpoints.store(number + 1, std::memory_order_relaxed);
     }
   }
 
   int show(const State &state, const Committer *committers, Report *report) const {
+    TMH_ASSERT(committers != nullptr && report != nullptr);
     std::vector<double> during, between;
     for (unsigned i = 0; i < options_.processes; ++i) {
       during.insert(during.end(), committers[i].during.us,
@@ -167,7 +178,7 @@ class CheckpointLoad {
       between.insert(between.end(), committers[i].between.us,
                      committers[i].between.us + committers[i].between.count);
     }
-    const std::uint32_t taken = std::min(state.checkpoints.load(), 1024u);
+    const std::uint32_t taken = std::min(state.checkpoints.load(), kCheckpointsMax);
     const std::vector<double> lengths(state.checkpoint_ms, state.checkpoint_ms + taken);
     Table table({"strict commits", "count", "median us", "p99", "p99.9", "max"});
     for (const auto &[name, samples] :
@@ -208,8 +219,10 @@ int main(int argc, char **argv) {
   app.add_option("--seconds", options.seconds, "how long").capture_default_str();
   app.add_option("--processes", options.processes, "committers")
       .capture_default_str()
-      .check_range(1, 32);
-  app.add_option("--pages", options.pages, "pages of the segment").capture_default_str();
+      .check_range(1, tmh::bench::kProcessesMax);
+  app.add_option("--pages", options.pages, "pages of the segment")
+      .capture_default_str()
+      .check_range(tmh::bench::kProcessesMax, 1u << 24);
   app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes")
       .capture_default_str();
   app.add_option("--rest-ms", options.rest_ms, "between two checkpoints").capture_default_str();

@@ -19,6 +19,8 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
+#include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -36,6 +38,8 @@ constexpr std::array<ThesisRow, 3> kTable49 = {{
     {Test::kB, 28.3, 24.2, 28.1, 27.5},
     {Test::kC, 1'786, 903, 2'259, 1'132},
 }};
+static_assert(kTable49[0].test == Test::kA && kTable49[1].test == Test::kB &&
+              kTable49[2].test == Test::kC);
 
 // The baseline; its other members are not looked at.
 const Mode kPlain{"plain memory"};
@@ -95,6 +99,7 @@ class Concurrency {
         }
       }
     }
+    TMH_ASSERT(!all.empty());
     for (std::size_t round = 0; round < options_.rounds; ++round) {
       // Rotating by whole rounds of processes would keep pairs in one order; an odd step does not.
       std::rotate(all.begin(),
@@ -120,6 +125,7 @@ class Concurrency {
 
   // Microseconds per transaction of the whole team.
   double measure(const Configuration &configuration) {
+    TMH_ASSERT(configuration.mode != nullptr && configuration.processes <= kTeamMembersMax);
     const IndependentRun run{*configuration.mode, configuration.test, configuration.processes,
                              configuration.advised, transactions(configuration.test)};
     if (configuration.mode->name == kPlain.name)
@@ -138,6 +144,7 @@ class Concurrency {
   }
 
   void print_test(Test test, const std::vector<Mode> &modes, Report *report) const {
+    TMH_ASSERT(report != nullptr && !modes.empty());
     std::vector<std::string> head = {"mode", "advice"};
     for (const unsigned processes : options_.processes) {
       head.push_back(std::to_string(processes) + (processes == 1 ? " process" : " processes"));
@@ -169,10 +176,14 @@ class Concurrency {
     }
     const ThesisRow &thesis = *std::find_if(kTable49.begin(), kTable49.end(),
                                             [&](const auto &r) { return r.test == test; });
-    table.add({"LIBXAC 2005, machine 2", "yes", number(thesis.machine2_one),
-               number(thesis.machine2_two), number(thesis.machine2_one / thesis.machine2_two)});
-    table.add({"LIBXAC 2005, machine 3(a)", "yes", number(thesis.machine3a_one),
-               number(thesis.machine3a_two), number(thesis.machine3a_one / thesis.machine3a_two)});
+    if (options_.processes.size() >= 2 && options_.processes[0] == 1 &&
+        options_.processes[1] == 2) {
+      const auto row = [&](const char *machine, double one, double two) {
+        table.add({machine, "yes", number(one), number(two), number(one / two)});
+      };
+      row("LIBXAC 2005, machine 2", thesis.machine2_one, thesis.machine2_two);
+      row("LIBXAC 2005, machine 3(a)", thesis.machine3a_one, thesis.machine3a_two);
+    }
     std::printf(
         "\nTest %c: microseconds per transaction, median ±MAD %% of %zu rounds; speedup against 1 "
         "process\n",
@@ -181,6 +192,7 @@ class Concurrency {
   }
 
   void print_verdict(const std::vector<Mode> &modes, Report *report) const {
+    TMH_ASSERT(report != nullptr);
     if (std::find(options_.processes.begin(), options_.processes.end(), 2U) ==
         options_.processes.end())
       return;
@@ -232,14 +244,18 @@ int main(int argc, char **argv) {
   app.add_option("--rounds", options.rounds, "how often everything is measured")
       .capture_default_str();
   app.add_option("--transactions-a", options.transactions_a, "transactions of test A")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(tmh::bench::kTeamMembersMax, std::uint64_t{1} << 32);
   app.add_option("--transactions-b", options.transactions_b, "transactions of test B")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(tmh::bench::kTeamMembersMax, std::uint64_t{1} << 32);
   app.add_option("--transactions-c", options.transactions_c, "transactions of test C")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(tmh::bench::kTeamMembersMax, std::uint64_t{1} << 32);
   app.add_option("--processes", options.processes, "numbers of processes; 1 must be among them")
       .capture_default_str()
-      .delimiter(',');
+      .delimiter(',')
+      .check_range(1, tmh::bench::kTeamMembersMax);
   return tmh::bench::run_bench(app, argc, argv,
                                [&] { return tmh::bench::Concurrency(options).run(); });
 }

@@ -33,6 +33,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -50,6 +51,7 @@ struct Options {
 };
 
 constexpr std::uint32_t kAccountsPerPage = kPageBytes / kLineBytes;  // one per line
+static_assert(kAccountsPerPage == 64, "--help says so");
 constexpr std::int64_t kInitialBalance = 1'000;
 constexpr std::uint64_t kAuditEvery = 64;
 constexpr std::array<const char *, 4> kPolicies = {"self-abort", "oldest-wins", "selfish-abort",
@@ -68,6 +70,7 @@ struct Outcome {
   std::uint64_t audits[kTeamMembersMax];
   bool cut_off[kTeamMembersMax];
   Counters before, after;
+  static_assert(std::atomic<unsigned>::is_always_lock_free);
   std::atomic<unsigned> finished;  // members that have left their loop
   pthread_mutex_t mutex;           // of the mutex baseline
 };
@@ -90,11 +93,14 @@ class Teller {
   Teller(const Options &options, std::byte *data, unsigned index)
       : accounts_(std::uint64_t{options.pages} * kAccountsPerPage),
         data_(data),
-        random_(options.common.seed + index * 977) {}
+        random_(options.common.seed + index * 977) {
+    TMH_ASSERT(data != nullptr && accounts_ > 1);
+  }
 
   template <class Transact, class Audit>
   void work(std::uint64_t transaction_count, std::int64_t deadline_ns, Outcome *outcome,
             unsigned index, const Transact &transact, const Audit &audit) {
+    TMH_ASSERT(outcome != nullptr && index < kTeamMembersMax);
     for (std::uint64_t i = 0; i < transaction_count; ++i) {
       if (i % kAuditEvery == kAuditEvery - 1) {
         audit([this] { check_sum(); });
@@ -213,6 +219,7 @@ class Contention {
   }
 
   void measure(const Configuration &configuration) {
+    TMH_ASSERT(configuration.processes >= 1 && configuration.processes < kTeamMembersMax);
     const Shared<Outcome> outcome;
     const bool mutex = configuration.mode == "mutex";
     const double total_ns =
@@ -226,6 +233,7 @@ class Contention {
       result.attempts_max = std::max(result.attempts_max, outcome->attempts_max[i]);
       result.cut_off = result.cut_off || outcome->cut_off[i];
     }
+    TMH_ASSERT(attempts >= commits);
     std::uint64_t counted = 0;
     for (std::size_t cause = 0; cause < kAbortCauseCount; ++cause) {
       const std::uint64_t aborts = outcome->after.aborts[cause] - outcome->before.aborts[cause];
@@ -261,8 +269,10 @@ class Contention {
   }
 
   double run_engine(const Configuration &configuration, Outcome *outcome) {
-    const Mode &mode = *std::find_if(modes_.begin(), modes_.end(),
-                                     [&](const Mode &m) { return m.name == configuration.mode; });
+    const auto found = std::find_if(modes_.begin(), modes_.end(),
+                                    [&](const Mode &m) { return m.name == configuration.mode; });
+    TMH_ASSERT(found != modes_.end() && outcome != nullptr);
+    const Mode &mode = *found;
     const std::string folder = scratch_.subfolder("domain-" + std::to_string(measured_++));
     const std::string policy = configuration.policy + ",backoff=" + configuration.backoff +
                                (options_.fresh_age ? ",fresh-age" : ",keep-age");
@@ -301,6 +311,7 @@ class Contention {
   // there.
   static void keep_accounts(const Domain &domain, const Teller &teller, const TeamClock &clock,
                             unsigned processes, Outcome *outcome) {
+    TMH_ASSERT(outcome != nullptr && processes > 0);
     outcome->before = domain.counters();
     clock.start();
     clock.finish();
@@ -314,6 +325,7 @@ class Contention {
   }
 
   double run_mutex(const Configuration &configuration, Outcome *outcome) {
+    TMH_ASSERT(outcome != nullptr);
     const SharedMemory memory(options_.pages * kPageBytes);
     auto *data = static_cast<std::byte *>(memory.data());
     Teller(options_, data, 0).put_in();
@@ -341,6 +353,7 @@ class Contention {
   }
 
   void print(Report *report) const {
+    TMH_ASSERT(report != nullptr);
     for (const unsigned processes : options_.processes) {
       Table table({"detection by", "policy", "backoff", "commits/s", "of 1 process",
                    "aborts/commit", "validation", "self", "other", "attempts max"});
@@ -410,7 +423,8 @@ int main(int argc, char **argv) {
   app.add_option("--rounds", options.rounds, "how often everything is measured")
       .capture_default_str();
   app.add_option("--pages", options.pages, "pages of the bank, 64 accounts each")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(1, 1u << 20);
   app.add_option("--transactions", options.transactions_lazy,
                  "transfers of all processes together, lazy detection")
       .capture_default_str();
@@ -422,7 +436,8 @@ int main(int argc, char **argv) {
                "a retry gets a new age, as in the thesis's prototype");
   app.add_option("--processes", options.processes, "numbers of processes; 1 must be among them")
       .capture_default_str()
-      .delimiter(',');
+      .delimiter(',')
+      .check_range(1, tmh::bench::kTeamMembersMax - 1);
   return tmh::bench::run_bench(app, argc, argv,
                                [&] { return tmh::bench::Contention(options).run(); });
 }

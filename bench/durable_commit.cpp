@@ -17,9 +17,12 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
+
+static_assert(kValueBytes == 512, "as in the thesis");
 
 struct Options {
   CommonOptions common;
@@ -58,6 +61,7 @@ int run(Options options) {
     options.warm_up = 2;
     options.processes = {1, 2};
   }
+  TMH_ASSERT(options.rounds > 0 && !options.processes.empty() && options.floor_bytes > 0);
   const ScratchFolder scratch(options.common.folder);
   ComparisonPlan plan;
   plan.workload = {options.common.seed, options.loaded, options.warm_up, options.inserts};

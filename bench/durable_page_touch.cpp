@@ -35,6 +35,7 @@
 #include "bench/support/report.h"
 #include "bench/support/team.h"
 #include "bench/support/touch.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -75,6 +76,8 @@ constexpr ThesisTest kTable410[] = {
     {IncrementTest::kB, 6.11, 6.20, 6.22, 6.21},
     {IncrementTest::kC, 6.32, 6.63, 6.39, 6.62},
 };
+static_assert(kTable410[0].test == IncrementTest::kA && kTable410[1].test == IncrementTest::kB &&
+              kTable410[2].test == IncrementTest::kC);
 
 struct TouchSamples {
   std::vector<double> us, log_bytes;
@@ -124,6 +127,7 @@ class DurablePageTouch {
  private:
   // One mode for each durability, named after it.
   bool choose_modes() {
+    TMH_ASSERT(modes_.empty());
     for (const Mode &mode : available_modes(scratch_.path())) {
       if (!options_.mode.empty() && mode.name != options_.mode) continue;
       tracking_ = mode.name;
@@ -153,6 +157,7 @@ class DurablePageTouch {
 
   // A batch of about 20 ms where a commit takes 0.1.
   [[nodiscard]] std::uint32_t batch(std::uint32_t pages) const {
+    TMH_ASSERT(pages > 0);
     return options_.common.tiny ? 2 : std::clamp(2'048U / pages, 8U, 200U);
   }
 
@@ -167,6 +172,8 @@ class DurablePageTouch {
   }
 
   void touch_all(Shape shape, Advice advice, std::size_t round) {
+    TMH_ASSERT(!workers_.empty() && workers_.size() == modes_.size());
+    TMH_ASSERT(shape.pages() <= options_.pages.back());
     TouchRequest request;
     request.segment_pages = options_.pages.back();
     request.seed = random_.next();
@@ -211,6 +218,7 @@ class DurablePageTouch {
   }
 
   void print_touch(const Mode &mode, Report *report) const {
+    TMH_ASSERT(report != nullptr);
     Table table({"pages", "read us/page", "advised", "write us/page", "advised", "write us",
                  "advised", "log B", "floor us", "write/floor"});
     for (const std::uint32_t pages : options_.pages) {
@@ -258,11 +266,13 @@ class DurablePageTouch {
   // The slopes between the smallest and the largest transaction, and what a transaction that writes
   // nothing more costs.
   void print_model(Report *report) const {
+    TMH_ASSERT(report != nullptr && !options_.pages.empty());
     const std::uint32_t least = options_.pages.front(), most = options_.pages.back();
     if (least == most) return;
     Table table({"aR + bW + c, us", "a", "b", "c"});
     for (const Mode &mode : modes_) {
       const auto slope = [&](Shape small, Shape large) {
+        TMH_ASSERT(small.pages() < large.pages());
         return (touched(mode.name, large, Advice::kNone).median -
                 touched(mode.name, small, Advice::kNone).median) /
                (large.pages() - small.pages());
@@ -286,6 +296,7 @@ class DurablePageTouch {
   // --- Table 4.8 ---
 
   void print_syncs(Report *report) {
+    TMH_ASSERT(report != nullptr);
     const std::string path = scratch_.path() + "/sync";
     const std::uint64_t pages = options_.common.tiny ? 100 : kSyncFilePages;
     write_page_file(path, pages);
@@ -345,6 +356,7 @@ class DurablePageTouch {
       }
       jobs.push_back({nullptr, IncrementTest::kA, processes});
     }
+    TMH_ASSERT(!jobs.empty());
     std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(round * 5 % jobs.size()),
                 jobs.end());
     for (const Job &job : jobs) {
@@ -370,6 +382,7 @@ class DurablePageTouch {
   // One page made durable per transaction, each process in a file of its own; microseconds per
   // transaction of the team.
   double measure_team_floor(unsigned processes) {
+    TMH_ASSERT(processes > 0 && processes <= options_.transactions);
     const std::uint64_t each = options_.transactions / processes;
     const auto file = [&](unsigned index) {
       return scratch_.path() + "/floor-" + std::to_string(index);
@@ -392,6 +405,7 @@ class DurablePageTouch {
   }
 
   void print_test(const ThesisTest &thesis, Report *report) const {
+    TMH_ASSERT(report != nullptr && !options_.processes.empty());
     std::vector<std::string> head = {"durability"};
     for (const unsigned processes : options_.processes) {
       head.push_back(std::to_string(processes) + (processes == 1 ? " process" : " processes"));
@@ -466,7 +480,8 @@ int main(int argc, char **argv) {
       .check_positive();
   app.add_option("--transactions", options.transactions,
                  "transactions of each of the tests A, B, C")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(tmh::bench::kTeamMembersMax, std::uint64_t{1} << 32);
   app.add_option("--syncs", options.syncs, "how often a page is synced (table 4.8)")
       .capture_default_str();
   app.add_option("--processes", options.processes,

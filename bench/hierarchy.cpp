@@ -28,6 +28,8 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
+#include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -40,9 +42,11 @@ struct Mix {
 };
 constexpr Mix kMixes[] = {
     {'a', "only small", 0, 0.9}, {'b', "only huge", 100, 0.9}, {'c', "99 % small, 1 % huge", 1, 2}};
+static_assert(std::ranges::all_of(kMixes, [](const Mix &mix) { return mix.huge_percent <= 100; }));
 
 // Few pages, so that an instance of level 2 nearly always meets lines that level 1 uses.
 constexpr std::uint64_t kCrossingPages = 64, kCrossingHugePages = 4;
+static_assert(kCrossingHugePages <= kCrossingPages);
 // With 4, waiters that do not sleep take the processor that others need.
 constexpr unsigned kCrossingProcesses[] = {2, 4};
 constexpr Mix kCrossings = {'x', "90 % small at level 1, 10 % larger at level 2", 10, 0};
@@ -50,6 +54,8 @@ constexpr Mix kCrossings = {'x', "90 % small at level 1, 10 % larger at level 2"
 constexpr Durability kDurabilities[] = {Durability::kNone, Durability::kBuffered,
                                         Durability::kStrict};
 constexpr unsigned kCrowds[] = {1, 2, 3, 4, 8};
+static_assert(std::ranges::max(kCrowds) <= kTeamMembersMax &&
+              std::ranges::max(kCrossingProcesses) <= kTeamMembersMax);
 constexpr const char *kFixedPolicies[] = {"on-capacity", "never", "after-n=64", "always"};
 constexpr double kWantedOfFixed = 0.9;  // adaptive, times the best fixed one
 
@@ -148,6 +154,7 @@ class HierarchyBench {
 
   void measure(std::size_t round, const std::vector<HierarchyContestant> &contestants,
                const Mix &mix, HierarchyRun run) {
+    TMH_ASSERT(!contestants.empty() && run.huge_pages <= run.pages);
     run.huge_percent = mix.huge_percent;
     run.huge_lines = options_.huge_lines;
     run.capacity = options_.capacity;
@@ -167,6 +174,7 @@ class HierarchyBench {
 
   // What each cross-level policy makes of processes that want the same pages at both levels.
   void crossings(unsigned processes, Report *report) {
+    TMH_ASSERT(report != nullptr && processes > 0);
     HierarchyRun run;
     run.pages = kCrossingPages;
     run.huge_pages = kCrossingHugePages;
@@ -207,6 +215,7 @@ class HierarchyBench {
   // All policies in each round; the ratio is taken within a round. In random order, and nothing
   // stays of a run: what the one before has left to write would be its successor's to wait for.
   void crowds(Durability durability, unsigned processes, Report *report) {
+    TMH_ASSERT(report != nullptr && processes > 0);
     std::vector<std::string> policies = {"adaptive"};
     policies.insert(policies.end(), std::begin(kFixedPolicies), std::end(kFixedPolicies));
     std::map<std::string, std::vector<double>> rates;
@@ -274,6 +283,7 @@ class HierarchyBench {
   }
 
   void print_mix(const Mix &mix, unsigned processes, Report *report) const {
+    TMH_ASSERT(report != nullptr);
     std::printf(
         "\n(%c) %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of the "
         "last round\n",
@@ -326,6 +336,7 @@ class HierarchyBench {
   }
 
   void print_verdict(Report *report) const {
+    TMH_ASSERT(report != nullptr);
     std::printf(
         "\nThe hybrid beside the better of level 1 with a lock and level 2 alone (ratio of "
         "commits/s)\n");
@@ -364,6 +375,7 @@ class HierarchyBench {
   };
   void add_cost(const std::vector<double> &us, std::uint64_t pages, CostRow *row,
                 Report *report) const {
+    TMH_ASSERT(row != nullptr && report != nullptr);
     const double median = summarize(us).median, p99 = quantile(us, 0.99);
     row->cells.push_back(number(median) + " / " + number(p99));
     row->smallest = row->smallest == 0 ? median : std::min(row->smallest, median);
@@ -378,6 +390,8 @@ class HierarchyBench {
 
   // Rows: recalls by the holder's state, then the two mode switches.
   void hardware_costs(std::uint64_t pages, CostRow *rows, Report *report) {
+    static_assert(std::size(kHolderStates) == 4, "as many rows, then two");
+    TMH_ASSERT(rows != nullptr && report != nullptr);
     std::vector<double> recall[4], to_lines, to_pages;
     for (std::size_t round = 0; round < options_.rounds; ++round) {
       const std::string name = std::to_string(pages) + "-" + std::to_string(round);
@@ -396,6 +410,7 @@ class HierarchyBench {
   }
 
   void cross_level(Report *report) {
+    TMH_ASSERT(report != nullptr);
     std::vector<CostRow> rows;
     for (const HolderState state : kHolderStates) {
       const double wanted = state == HolderState::kRunning    ? kWantedRunningUs
@@ -412,6 +427,7 @@ class HierarchyBench {
       rows.push_back({"mode switch to lines", 0, {}});
       rows.push_back({"mode switch to pages", 0, {}});
     }
+    TMH_ASSERT(rows.size() == (with_rtm ? 12 : 6));  // their places are numbers below
     std::vector<std::string> head = {"microseconds, median / p99"};
     for (const std::uint64_t pages : options_.segment_pages) {
       head.push_back(std::to_string(pages) + " pages in L");
@@ -435,6 +451,7 @@ class HierarchyBench {
     for (const char *name : {"wanted", "largest / smallest", ""}) head.emplace_back(name);
     Table table(std::move(head));
     for (const CostRow &row : rows) {
+      TMH_ASSERT(row.smallest > 0 && row.smallest <= row.largest);
       const double growth = row.largest / row.smallest;
       const bool met =
           growth <= kWantedFlat && (row.wanted_us == 0 || row.largest <= row.wanted_us);
@@ -473,7 +490,9 @@ int main(int argc, char **argv) {
       "Small and huge instances over the same data: each level alone, and both together"};
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
-  app.add_option("--ms", options.run_ms, "length of a measurement").capture_default_str();
+  app.add_option("--ms", options.run_ms, "length of a measurement")
+      .capture_default_str()
+      .check_positive();
   app.add_option("--only", options.only, "mixes, crossings, crowds or costs")
       .check_one_of({"mixes", "crossings", "crowds", "costs"});
   app.add_option("--durability", options.durability, "of crowds: none, buffered or strict alone")

@@ -27,6 +27,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -41,6 +42,8 @@ struct Options {
 
 // In memory that all processes share.
 struct Progress {
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                std::atomic<std::int32_t>::is_always_lock_free);
   std::atomic<bool> is_over{false};
   std::atomic<std::uint64_t> commits{0}, looks{0}, missed{0};
   std::atomic<std::int32_t> writer_pid{0};
@@ -96,11 +99,13 @@ class HistoryBench {
     return domain.map("pages", options);
   }
   static std::uint64_t *words_of(const Segment &segment, std::uint64_t page) {
+    TMH_ASSERT(page < segment.size_bytes() / kPageBytes);
     return reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
   }
 
   // Commit i writes i to the first and the last word of its pages, and to page 0's first.
   void write(const Domain &domain, const Segment &segment, Progress *progress) const {
+    TMH_ASSERT(progress != nullptr && options_.pages > 1);
     progress->writer_pid = ::getpid();
     Random random(options_.common.seed);
     std::vector<double> commit_us;
@@ -124,6 +129,7 @@ class HistoryBench {
   // than the moment.
   void look(const Domain &domain, const Segment &segment, std::uint64_t first,
             Progress *progress) const {
+    TMH_ASSERT(progress != nullptr && options_.pages > 1);
     Random random(options_.common.seed + 1);
     std::vector<double> look_us;
     while (!progress->is_over.load(std::memory_order_relaxed)) {
@@ -153,6 +159,7 @@ class HistoryBench {
   }
 
   bool play(bool has_history, Table *table, Report *report) {
+    TMH_ASSERT(table != nullptr && report != nullptr && options_.seconds > 0);
     const std::string folder = scratch_.subfolder(has_history ? "with" : "without");
     const Shared<Progress> progress;
     const Shared<Sample> peak;
@@ -195,6 +202,7 @@ class HistoryBench {
   // Every 10 ms.
   void watch(const Domain &domain, const std::string &folder, Progress *progress,
              Sample *peak) const {
+    TMH_ASSERT(progress != nullptr && peak != nullptr);
     const std::int64_t end = now_ns() + static_cast<std::int64_t>(options_.seconds * 1e9);
     const auto raise = [](std::uint64_t *most, std::uint64_t one) { *most = std::max(*most, one); };
     for (std::uint64_t i = 0; now_ns() < end; ++i) {
@@ -237,7 +245,8 @@ int main(int argc, char **argv) {
   tmh::bench::CommandLine app("Memory and cost of a history under a stream of commits", "history");
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--seconds", options.seconds, "how long the stream lasts, twice")
-      .capture_default_str();
+      .capture_default_str()
+      .check_positive();
   app.add_option("--mib", options.mib, "bytes of the history, in MiB")
       .capture_default_str()
       .check_range(1, 1u << 17);

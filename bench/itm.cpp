@@ -27,6 +27,7 @@
 #include "bench/support/itm_results.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -48,6 +49,7 @@ struct Options {
 // What of its text the expression finds stays. Throws BadInput.
 template <class T>
 void keep_only(const std::string &option, const std::string &expression, std::vector<T> *all) {
+  TMH_ASSERT(all != nullptr && !option.empty());
   if (expression.empty()) return;
   try {
     const std::regex pattern(expression);
@@ -102,6 +104,7 @@ class ItmBench {
 
  private:
   [[nodiscard]] int list() const {
+    TMH_ASSERT(!cases_.empty() && !contestants_.empty());
     for (const ItmCase &each : cases_) std::printf("case %s\n", each.name.c_str());
     for (const ItmContestant &each : contestants_) std::printf("on %s\n", each.name.c_str());
     return 0;
@@ -118,6 +121,7 @@ class ItmBench {
     return all;
   }
   void run_round(std::size_t round, ItmResults *results) {
+    TMH_ASSERT(results != nullptr);
     for (const ItmCase &what : cases_)
       for (const unsigned threads : options_.threads)
         for (std::size_t i = 0; i < contestants_.size(); ++i)
@@ -125,6 +129,7 @@ class ItmBench {
   }
   void measure(const ItmCase &what, unsigned threads, std::size_t index, std::size_t round,
                ItmResults *results) {
+    TMH_ASSERT(index < contestants_.size() && threads > 0 && results != nullptr);
     const ItmContestant &contestant = contestants_[index];
     const auto command = what.commands.find(contestant.build);
     if (command == what.commands.end() || results->has_failed(what, threads, contestant)) return;

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <type_traits>
 
 #include "bench/support/clock.h"
 #include "bench/support/modes.h"
@@ -26,6 +27,7 @@
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "bench/support/thesis_mechanism.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -46,12 +48,15 @@ struct Outcome {
   std::uint64_t hash = 0;
 };
 
+static_assert(std::is_trivially_copyable_v<Outcome>);
+
 struct Samples {
   std::vector<double> touch_ms, end_ms, total_ms;
   Outcome last;
 };
 
 std::uint64_t &word(std::byte *data, std::uint64_t page) {
+  TMH_ASSERT(data != nullptr);
   return *reinterpret_cast<std::uint64_t *>(data + page * kPageBytes);
 }
 // Differs from run to run: all runs write the same file, and a store of what is there already would
@@ -116,6 +121,7 @@ class LargeTransaction {
  private:
   // `body` writes and then checks; a process that dies leaves what it has reached.
   void measure(Samples *samples, const std::function<void(Outcome *)> &body) {
+    TMH_ASSERT(samples != nullptr && body != nullptr);
     const Shared<Outcome> outcome;
     folder_ = scratch_.subfolder("run-" + std::to_string(++measured_));
     try {
@@ -131,6 +137,7 @@ class LargeTransaction {
   }
 
   void write_pages(std::byte *data, Outcome *outcome) const {
+    TMH_ASSERT(outcome != nullptr && measured_ > 0);
     const std::int64_t start = now_ns();
     for (std::uint64_t page = 0; page < options_.pages; page += 2) {
       word(data, page) = value_of(page, measured_);
@@ -142,6 +149,7 @@ class LargeTransaction {
   }
 
   [[nodiscard]] std::uint64_t checked_hash(std::byte *data) const {
+    TMH_ASSERT(measured_ > 0);
     ResultHash hash;
     for (std::uint64_t page = 0; page < options_.pages; ++page) {
       // write_page_file wrote `page`
@@ -164,6 +172,7 @@ class LargeTransaction {
   }
 
   void run_plain(Outcome *outcome) const {
+    TMH_ASSERT(outcome != nullptr);
     run_alone([&] { write_pages(map_file(), outcome); });
     run_alone([&] { outcome->hash = checked_hash(map_file()); });
     outcome->committed = true;
@@ -190,6 +199,7 @@ class LargeTransaction {
   }
 
   void run_engine(const Mode &mode, Outcome *outcome) const {
+    TMH_ASSERT(outcome != nullptr);
     run_alone([&] {
       Domain domain = open_domain(mode, folder_);
       const Segment segment = map_segment(domain);
@@ -210,6 +220,7 @@ class LargeTransaction {
 
   bool add(Table *table, Report *report, const std::string &name, const Samples &samples,
            bool must_commit) const {
+    TMH_ASSERT(table != nullptr && report != nullptr && options_.pages > 0);
     const Outcome &last = samples.last;
     const bool done = last.committed && last.hash != 0;
     const Summary touch = summarize(samples.touch_ms), end = summarize(samples.end_ms),
@@ -253,7 +264,8 @@ int main(int argc, char **argv) {
                               "large_transaction");
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--pages", options.pages, "pages of the segment; half of them are written")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(1, 1u << 30);
   app.add_option("--rounds", options.rounds, "how often everything is measured")
       .capture_default_str();
   return tmh::bench::run_bench(app, argc, argv,

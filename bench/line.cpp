@@ -20,6 +20,7 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -39,6 +40,9 @@ constexpr Structure kStructures[] = {
     {"hash", LineKind::kHash, 16'384, 64, 400'000, 200, 2, 0},
     {"bank", LineKind::kBank, 1'024, 64, 40'000, 100, 5, 0},
 };
+static_assert(std::ranges::all_of(kStructures, [](const Structure &structure) {
+  return structure.elements_tiny > 0 && structure.elements_tiny <= structure.elements;
+}));
 
 struct Options {
   CommonOptions common;
@@ -79,6 +83,7 @@ class LineBench {
   int run() {
     Report report("line", environment(scratch_.path()), parameters());
     report.print_head();
+    TMH_ASSERT(!contestants_.empty());
     for (std::size_t round = 0; round <= options_.rounds; ++round) {  // round 0 warms up
       for (const Structure &structure : kStructures) {
         if (!is_wanted(structure)) continue;
@@ -124,6 +129,7 @@ class LineBench {
   void measure(const Structure &structure, unsigned threads, LineContestant &contestant,
                bool counts) {
     if (threads > contestant.threads_max()) return;
+    TMH_ASSERT(threads > 0);
     LineWork work;
     work.kind = structure.kind;
     work.threads = threads;
@@ -150,10 +156,12 @@ class LineBench {
   }
 
   [[nodiscard]] static std::string ratio_text(const Json &row, const char *key) {
+    TMH_ASSERT(key != nullptr);
     return row.contains(key) ? number(row[key].get<double>()) : "-";
   }
 
   void print(Report *report) {
+    TMH_ASSERT(report != nullptr);
     Table table({"structure, threads, contestant", "op/us", "x plain", "x mutex", "x libitm",
                  "x tinystm", "wanted", "aborts/op"});
     for (const Structure &structure : kStructures) {
@@ -186,6 +194,7 @@ class LineBench {
                Report *report) {
     auto &group = results_[{&structure, threads}];
     const Samples &samples = group[name];
+    TMH_ASSERT(table != nullptr && report != nullptr && samples.operations > 0);
     Json row;
     row["threads"] = threads;
     row["contestant"] = name;
@@ -236,11 +245,15 @@ int main(int argc, char **argv) {
   tmh::bench::CommandLine app{
       "Level 1 in software beside plain code, a mutex, GCC's libitm and TinySTM"};
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
+  app.add_option("--rounds", options.rounds, "measurements of each variant")
+      .capture_default_str()
+      .check_positive();
   app.add_option("--update-percent", options.update_percent, "share of updates")
       .capture_default_str();
   app.add_option("--only", options.only, "structures: list, tree, hash, bank").delimiter(',');
-  app.add_option("--scale", options.scale, "times as many operations").capture_default_str();
+  app.add_option("--scale", options.scale, "times as many operations")
+      .capture_default_str()
+      .check_range<double>(0.001, 1000);
   return tmh::bench::run_bench(app, argc, argv,
                                [&] { return tmh::bench::LineBench(options).run(); });
 }

@@ -26,6 +26,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <tmh/transaction.hpp>
@@ -37,6 +38,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -55,6 +57,8 @@ struct Options {
 
 // In memory shared by all processes.
 struct Progress {
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                std::atomic<std::int32_t>::is_always_lock_free);
   std::atomic<bool> reader_ready{false}, reader_done{false};
   std::atomic<unsigned> writers_left{0};
   std::atomic<std::uint64_t> committed{0}, attempts{0};
@@ -71,9 +75,12 @@ struct Sample {
   ProcessMemory reader, writer;
 };
 
+static_assert(std::is_trivially_copyable_v<Sample>);  // processes share them, too
+
 constexpr std::uint32_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 
 std::uint64_t *page_words(std::byte *data, std::uint64_t page) {
+  TMH_ASSERT(data != nullptr);
   return reinterpret_cast<std::uint64_t *>(data + page * kPageBytes);
 }
 std::uint64_t initial_value(std::uint64_t page) { return page * 0x9e3779b97f4a7c15ULL; }
@@ -90,6 +97,7 @@ void wait_until(const std::atomic<T> &word, T wanted) {
 }
 
 void sleep_until_ns(std::int64_t time_ns) {
+  TMH_ASSERT(time_ns >= 0);
   const timespec time{time_ns / 1'000'000'000, time_ns % 1'000'000'000};
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) != 0) {
   }
@@ -173,6 +181,7 @@ class LongQuery {
   // -----------------------------------------------------------------------------------------------
 
   void read_slowly(const Mode &mode, const std::string &folder, Progress *progress) const {
+    TMH_ASSERT(progress != nullptr);
     Domain domain = open_domain(mode, folder);
     const Segment segment = map(domain);
     progress->reader_pid = ::getpid();
@@ -196,6 +205,7 @@ class LongQuery {
 
   // Each writer has its own pages by chance, out of all.
   [[nodiscard]] Random choices_of(unsigned writer) const {
+    TMH_ASSERT(writer < options_.writers);
     return Random(options_.common.seed + writer);
   }
 
@@ -203,6 +213,7 @@ class LongQuery {
   // depend on the order.
   void write_paced(const Mode &mode, const std::string &folder, unsigned writer, Progress *progress,
                    std::uint64_t commits, double seconds) const {
+    TMH_ASSERT(progress != nullptr && seconds >= 0);
     Domain domain = open_domain(mode, folder);
     const Segment segment = map(domain);
     if (writer == 0) progress->writer_pid = ::getpid();
@@ -241,6 +252,7 @@ class LongQuery {
 
   // Of all commits, the first writers have one more each where they cannot be shared evenly.
   [[nodiscard]] std::uint64_t commits_of(unsigned writer) const {
+    TMH_ASSERT(writer < options_.writers);
     return options_.commits / options_.writers +
            (writer < options_.commits % options_.writers ? 1 : 0);
   }
@@ -273,6 +285,7 @@ class LongQuery {
 
   void monitor(const Mode &mode, const std::string &folder, Progress *progress, Sample *samples,
                std::uint64_t *sample_count, std::uint64_t sample_count_max) const {
+    TMH_ASSERT(progress != nullptr && samples != nullptr && sample_count != nullptr);
     Domain domain = open_domain(mode, folder);
     const Segment segment = map(domain);
     wait_until(progress->reader_ready, true);
@@ -289,6 +302,7 @@ class LongQuery {
     }
     // Once the query is over, its versions may go.
     (void)domain.collect();
+    TMH_ASSERT(*sample_count < sample_count_max);
     samples[(*sample_count)++] = sample(domain, *progress, start, folder);
     const std::vector<std::uint64_t> expected = final_values();
     ResultHash hash;
@@ -306,6 +320,7 @@ class LongQuery {
   // -----------------------------------------------------------------------------------------------
 
   bool run_mode(const Mode &mode, Report *report) {
+    TMH_ASSERT(report != nullptr && options_.seconds > 0 && options_.sample_seconds > 0);
     const Shared<Progress> baseline, progress;
     const std::string quiet = scratch_.subfolder("quiet-" + mode.name),
                       folder = scratch_.subfolder(mode.name);
@@ -345,6 +360,7 @@ class LongQuery {
 
   void print(const Mode &mode, const std::vector<Sample> &series, const Progress &baseline,
              const Progress &progress, Report *report) const {
+    TMH_ASSERT(report != nullptr && !series.empty());
     const auto mib = [](std::uint64_t bytes) {
       return number(static_cast<double>(bytes) / (1 << 20));
     };
@@ -434,7 +450,8 @@ int main(int argc, char **argv) {
       "Memory and snapshot of a query that stays open under a stream of commits", "long_query");
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--seconds", options.seconds, "how long the query stays open")
-      .capture_default_str();
+      .capture_default_str()
+      .check_positive();
   app.add_option("--commits", options.commits, "commits meanwhile").capture_default_str();
   app.add_option("--pages", options.pages, "pages of the segment").capture_default_str();
   app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes")
@@ -442,9 +459,10 @@ int main(int argc, char **argv) {
   app.add_option("--writers", options.writers,
                  "processes that share the commits, on the same pages")
       .capture_default_str()
-      .check_range(1, 64);
+      .check_range(1, tmh::bench::kTeamMembersMax - 2);
   app.add_option("--sample-seconds", options.sample_seconds, "between two samples")
-      .capture_default_str();
+      .capture_default_str()
+      .check_positive();
   app.add_flag("--burst", options.burst, "commit as fast as possible, then idle");
   app.add_option("--modes", options.modes,
                  "comma-separated tracking modes, or all (default: the best one)");

@@ -25,6 +25,7 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 #include "storage/crc32c.h"
 
 namespace tmh::bench {
@@ -39,10 +40,11 @@ struct Options {
 
 class Machine {
  public:
-  explicit Machine(Report *report) : report_(report) {}
+  explicit Machine(Report *report) : report_(report) { TMH_ASSERT(report != nullptr); }
 
   void add(const std::string &table, const std::string &operation, const std::string &unit,
            const std::vector<double> &samples) {
+    TMH_ASSERT(!samples.empty());
     const Summary summary = summarize(samples);
     const double p99 = quantile(samples, 0.99);
     report_->add("machine", Json{{"table", table},
@@ -67,6 +69,7 @@ class Machine {
 };
 
 std::vector<double> samples_of(std::uint64_t repetitions, const std::function<double()> &measure) {
+  TMH_ASSERT(measure != nullptr);
   std::vector<double> samples;
   samples.reserve(repetitions);
   for (std::uint64_t i = 0; i < repetitions; ++i) samples.push_back(measure());
@@ -83,6 +86,7 @@ double microseconds_between_days() {
 }
 
 void clocks(const Options &options, Machine *machine) {
+  TMH_ASSERT(machine != nullptr);
   machine->add("C.1", "rdtsc, twice", "cycles", samples_of(options.repetitions, [] {
                  const std::uint64_t first = __rdtsc();
                  return static_cast<double>(__rdtsc() - first);
@@ -96,6 +100,7 @@ void clocks(const Options &options, Machine *machine) {
 }
 
 void writes(const Options &options, const ScratchFolder &scratch, Machine *machine) {
+  TMH_ASSERT(machine != nullptr);
   const std::string path = scratch.path() + "/written";
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) throw std::system_error(errno, std::generic_category(), path);
@@ -121,6 +126,7 @@ void writes(const Options &options, const ScratchFolder &scratch, Machine *machi
 }
 
 void checksums(const Options &options, Machine *machine) {
+  TMH_ASSERT(machine != nullptr);
   Random random(options.common.seed);
   std::vector<std::byte> page(kPageBytes);
   for (std::byte &byte : page) byte = static_cast<std::byte>(random.next());

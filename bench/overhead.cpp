@@ -21,6 +21,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "observe/counting.h"
+#include "platform/assert.h"
 #include "platform/protection_keys.h"
 
 namespace tmh::bench {
@@ -63,6 +65,9 @@ constexpr std::array<Way, 6> kWays = {
      {"counters, histograms, trace", true, "sampled", "on", "allow"},
      {"counters, histograms, keys", true, "sampled", "off", "fault"}}};
 constexpr std::size_t kNothing = 0, kCounters = 1, kDefault = 2, kKeys = 5;
+static_assert(!kWays[kNothing].is_counted && kWays[kCounters].is_counted);
+static_assert(std::string_view(kWays[kDefault].latency) == "sampled");
+static_assert(std::string_view(kWays[kKeys].stray) == "fault");
 
 struct Options {
   CommonOptions common;
@@ -72,6 +77,7 @@ struct Options {
 };
 
 constexpr int kBatches = 9;
+static_assert(kBatches % 2 == 1, "the median is a measured value");
 
 // One measurement: prints nanoseconds per transaction, or why there is none.
 class Worker {
@@ -101,6 +107,7 @@ class Worker {
 
  private:
   double measure() {
+    TMH_ASSERT(words_ != nullptr && options_.transactions > 0);
     std::vector<double> batches;
     for (int batch = -1; batch < kBatches; ++batch) {  // the first one warms up
       const std::int64_t start = now_ns();
@@ -186,6 +193,7 @@ class Overhead {
 
  private:
   void measure(std::size_t work, std::size_t way) {
+    TMH_ASSERT(work < kWorks.size() && way < kWays.size());
     const Way &how = kWays[way];
     if ((!how.is_counted && !has_uncounted_) || !why_[work].empty()) return;
     if (way == kKeys && !platform::has_keys()) return;
@@ -207,6 +215,7 @@ class Overhead {
   }
 
   void print(Report *report) const {
+    TMH_ASSERT(report != nullptr);
     const std::size_t base = has_uncounted_ ? kNothing : kCounters;
     Table table({"ns per transaction", "nothing", "counters", "and histograms", "every latency",
                  "and trace", "and keys"});
@@ -266,7 +275,9 @@ int main(int argc, char **argv) {
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "how often everything is measured")
       .capture_default_str();
-  app.add_option("--transactions", options.transactions, "of a batch").capture_default_str();
+  app.add_option("--transactions", options.transactions, "of a batch")
+      .capture_default_str()
+      .check_positive();
   app.add_option("--worker", options.worker,
                  "one measurement, of this work; used by the program itself");
   app.add_option("--domain", options.folder, "the domain of that");

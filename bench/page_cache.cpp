@@ -30,6 +30,7 @@
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "examples/workloads/random.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -56,6 +57,7 @@ constexpr std::uint64_t kHotPercent = 90;
 constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 constexpr unsigned kLooks = 10;
 constexpr unsigned kAccessesMax = 64;
+static_assert(kAccessesMax == 64, "check_options() says so");
 constexpr double kMebibyte = 1 << 20;
 
 // Written by the observer, read by the parent.
@@ -81,7 +83,12 @@ class Walk {
       : options_(options),
         hot_(options.hot_pages, options.theta),
         random_(options.common.seed + 977 * index),
-        window_(index * (options.pages / 2)) {}
+        window_(index * (options.pages / 2)) {
+    TMH_ASSERT(options.reads + options.writes <= kAccessesMax && options.move_every > 0);
+    // A transaction's pages are all different, and nine of ten of the window.
+    TMH_ASSERT(options.reads + options.writes <= options.hot_pages);
+    TMH_ASSERT(options.hot_pages <= options.pages);
+  }
 
   // Pages of the next transaction, all different: those to read first.
   [[nodiscard]] const std::array<std::uint64_t, kAccessesMax> &next() {
@@ -176,6 +183,7 @@ class PageCacheBench {
     return domain.map("working-set", options);
   }
   [[nodiscard]] static std::uint64_t *page_of(const Segment &segment, std::uint64_t page) {
+    TMH_ASSERT(page < segment.size_bytes() / kPageBytes);
     return reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
   }
 
@@ -189,6 +197,7 @@ class PageCacheBench {
   }
 
   void measure(const Configuration &configuration) {
+    TMH_ASSERT(configuration.processes >= 1 && configuration.processes < kTeamMembersMax);
     const std::string folder = scratch_.subfolder("domain-" + std::to_string(measured_++));
     const Shared<Outcome> outcome;
     const Shared<std::uint64_t> content;
@@ -245,6 +254,7 @@ class PageCacheBench {
 
   // It stays, because totals are kept as long as somebody is there.
   static void observe(const Domain &domain, const TeamClock &clock, Outcome *outcome) {
+    TMH_ASSERT(outcome != nullptr);
     outcome->before = domain.counters();
     clock.start();
     for (unsigned look = 0; look < kLooks; ++look) {
@@ -277,6 +287,7 @@ class PageCacheBench {
 
   void note(const Configuration &configuration, double ns, std::uint64_t own,
             const Outcome &outcome) {
+    TMH_ASSERT(own > 0 && ns > 0);
     const auto transactions = static_cast<double>(own * configuration.processes);
     const auto each = [&](std::uint64_t Counters::*count) {
       return static_cast<double>(outcome.after.*count - outcome.before.*count) / transactions;
@@ -299,6 +310,7 @@ class PageCacheBench {
   }
 
   void print(Report *report) const {
+    TMH_ASSERT(report != nullptr);
     for (const unsigned processes : options_.processes) {
       Table table({"page cache", "us each", "of all's", "MiB held, most", "mean", "copies replayed",
                    "evicted", "first touches", "retries"});
@@ -366,7 +378,7 @@ int main(int argc, char **argv) {
       .check_positive();
   app.add_option("--transactions", options.transactions, "of all processes together")
       .capture_default_str()
-      .check_positive();
+      .check_range(tmh::bench::kTeamMembersMax, std::uint64_t{1} << 32);
   app.add_option("--move-every", options.move_every,
                  "transactions of a process after which its window moves on")
       .capture_default_str()

@@ -21,6 +21,7 @@
 #include "bench/support/primitives.h"
 #include "bench/support/report.h"
 #include "bench/support/touch.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -50,6 +51,9 @@ struct Key {
 };
 
 constexpr Shape kMixed{16, 16};
+static_assert(kMixed.read_pages + kMixed.write_pages <= kSweepBlockPages);
+constexpr std::uint64_t kSweepPagesMin = 1'024;
+static_assert(kSweepPagesMin >= kSweepBlocks * kSweepBlockPages, "the blocks do not overlap");
 
 class PageTouch {
  public:
@@ -87,6 +91,7 @@ class PageTouch {
 
  private:
   void add(const std::string &name, bool keeps_pages, std::unique_ptr<TouchWorker> worker) {
+    TMH_ASSERT(worker != nullptr);
     if (worker->available()) {
       variants_.push_back({name, keeps_pages, std::move(worker)});
     } else {
@@ -130,6 +135,7 @@ class PageTouch {
   // and mostly shorter than a time slice, so that other load preempts few of them.
   [[nodiscard]] std::uint32_t transactions(const Variant &variant, Pattern pattern,
                                            Shape shape) const {
+    TMH_ASSERT(shape.pages() > 0);
     const std::uint32_t tiny = options_.common.tiny ? 16 : 1;
     if (pattern == Pattern::kHot && variant.keeps_pages)
       return std::clamp(8'192U / shape.pages(), 4U, 2'000U) / tiny + 1;
@@ -137,6 +143,7 @@ class PageTouch {
   }
 
   void measure(Variant &variant, const TouchRequest &request, std::uint64_t *checksum_of_first) {
+    TMH_ASSERT(checksum_of_first != nullptr && variant.worker != nullptr);
     const TouchReply reply = variant.worker->call(request);
     samples_[{variant.name, request.pattern, request.shape, request.advice,
               request.sparse ? request.segment_pages : 0}]
@@ -188,7 +195,7 @@ class PageTouch {
 
   // Section 3 of the file's head: 16 pages read and 16 written, whatever the segment's size.
   void sweep_round(std::size_t round) {
-    for (std::uint64_t pages = 1'024; pages <= sweep_pages_max(); pages *= 4) {
+    for (std::uint64_t pages = kSweepPagesMin; pages <= sweep_pages_max(); pages *= 4) {
       for (const Pattern pattern : {Pattern::kHot, Pattern::kCold}) {
         TouchRequest request;
         request.segment_pages = pages;
@@ -204,6 +211,7 @@ class PageTouch {
   }
 
   void primitives(Report *report) {
+    TMH_ASSERT(report != nullptr);
     std::printf("\nPrimitive costs of this machine (thesis 4.2.3), microseconds\n");
     Table table({"operation", "thesis table", "median", "MAD", "min", "max"});
     const std::size_t runs = options_.common.tiny ? 2 : options_.rounds;
@@ -226,6 +234,7 @@ class PageTouch {
   }
 
   void add_rows(Report *report) const {
+    TMH_ASSERT(report != nullptr);
     for (const auto &[key, samples] : samples_) {
       Json row;
       row["variant"] = key.variant;
@@ -330,7 +339,7 @@ class PageTouch {
       std::vector<std::string> head = {"segment pages"};
       for (const Variant &variant : variants_) head.push_back(variant.name);
       Table table(std::move(head));
-      for (std::uint64_t pages = 1'024; pages <= sweep_pages_max(); pages *= 4) {
+      for (std::uint64_t pages = kSweepPagesMin; pages <= sweep_pages_max(); pages *= 4) {
         std::vector<std::string> row = {std::to_string(pages)};
         for (const Variant &variant : variants_) {
           const Summary us =
@@ -365,9 +374,10 @@ class PageTouch {
 
   struct Verdicts {
     Table table{{"what", "wanted", "measured (median ±MAD %)", "variant", ""}};
-    Report *report;
+    Report *report = nullptr;
     void add(const std::string &what, const std::string &wanted, const Summary &ratio,
              const std::string &variant, bool reached) {
+      TMH_ASSERT(report != nullptr);
       table.add({what, wanted, with_mad(ratio), variant, reached ? "reached" : "MISSED"});
       Json row;
       row["what"] = what;
@@ -384,6 +394,7 @@ class PageTouch {
   void verdict_against_thesis(Verdicts *verdicts, Pattern pattern, Shape shape,
                               const std::vector<std::string> &names, double bound,
                               bool at_least) const {
+    TMH_ASSERT(verdicts != nullptr && bound > 0);
     for (const std::string &name : names) {
       const auto &ours = samples(name, pattern, shape);
       const auto &thesis = samples("thesis", pattern, shape);
@@ -400,6 +411,7 @@ class PageTouch {
   // "Never slower than none": the worst cell of a variant, what it costs there, and how many cells
   // are slower beyond three MADs.
   void verdict_advice(Verdicts *verdicts, const Variant &variant, Advice advice) const {
+    TMH_ASSERT(verdicts != nullptr && advice != Advice::kNone);
     Summary worst;
     std::string where;
     std::size_t cells = 0, slower = 0;
@@ -422,11 +434,12 @@ class PageTouch {
   }
 
   void verdict_size(Verdicts *verdicts, const Variant &variant, Pattern pattern) const {
+    TMH_ASSERT(verdicts != nullptr);
     // Of medians over the sizes; "independent" allows for the noise between two medians of the same
     // thing.
     constexpr double kIndependent = 1.25;
     std::vector<double> medians;
-    for (std::uint64_t pages = 1'024; pages <= sweep_pages_max(); pages *= 4) {
+    for (std::uint64_t pages = kSweepPagesMin; pages <= sweep_pages_max(); pages *= 4) {
       medians.push_back(
           summarize(samples(variant.name, pattern, kMixed, Advice::kNone, pages)).median);
     }

@@ -9,9 +9,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -20,6 +22,7 @@
 #include "bench/support/clock.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "storage/log/log_files.h"
 #include "storage/log/log_record.h"
@@ -46,6 +49,12 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {
     {"whole pages", 16, 64, 0xff}, {"lines", 16, 4, 0xff}, {"words", 16, 1, 0x01}};
+constexpr std::uint32_t kLinesPerPage = 64;  // bits of a LineMask
+static_assert(kLinesPerPage * kLineBytes == kPageBytes &&
+              std::numeric_limits<LineMask>::digits == kLinesPerPage);
+static_assert(std::ranges::all_of(kShapes, [](const Shape &shape) {
+  return shape.lines_per_page >= 1 && shape.lines_per_page <= kLinesPerPage && shape.words != 0;
+}));
 
 void check(Errc error) {
   if (error != Errc::kOk)
@@ -77,11 +86,12 @@ class CrashedFolder {
   }
 
   void write_log(const Shape &shape, Random *random) {
+    TMH_ASSERT(random != nullptr && options_.segment_pages > 0);
     end_ = kFirstLsn;
     open_file(0);
     std::vector<std::byte> buffer(kRecordBytesMax);
     std::array<std::byte, kPageBytes> page{};
-    std::array<std::uint8_t, 64> masks{};
+    std::array<std::uint8_t, kLinesPerPage> masks{};
     masks.fill(shape.words);
     for (std::uint64_t stamp = 2; end_ < options_.log_mib << 20; ++stamp) {
       RecordBuilder builder(buffer.data(), buffer.size());
@@ -91,7 +101,7 @@ class CrashedFolder {
           std::memcpy(page.data() + line * 64, &value, 8);
         }
         const LineMask lines =
-            shape.lines_per_page == 64 ? ~0ull : (1ull << shape.lines_per_page) - 1;
+            shape.lines_per_page == kLinesPerPage ? ~0ull : (1ull << shape.lines_per_page) - 1;
         if (!builder.add(page_id(0, PageIndex{random->below(options_.segment_pages)}), lines,
                          masks.data(), page.data()))
           break;
@@ -103,6 +113,7 @@ class CrashedFolder {
 
   // Seconds.
   double recover(RecoveryReport *report) {
+    TMH_ASSERT(report != nullptr);
     CheckpointFile checkpoint;
     check(checkpoint.create(folder_, first_));
     RecoveryOptions options;
@@ -114,6 +125,7 @@ class CrashedFolder {
 
   // The same bytes through read(2), from the page cache as recovery finds them.
   double read_seconds() const {
+    TMH_ASSERT(end_ > kFirstLsn);
     std::vector<char> piece(1 << 20);
     const std::int64_t start = now_ns();
     for (std::uint64_t index = 0; index <= file_of(end_, identity_.file_bytes); ++index) {
@@ -144,7 +156,9 @@ class CrashedFolder {
     check(log_.open(log_file_path(folder_, index), platform::DiskFile::Mode::kReadWrite));
   }
   void append(RecordBuilder *builder, std::uint64_t stamp) {
+    TMH_ASSERT(builder != nullptr && log_.is_open());
     const Lsn at = place(end_, builder->bytes(), identity_.file_bytes);
+    TMH_ASSERT(at >= end_);
     RecordHeaderV1 fields{};
     fields.generation = 1;
     fields.stamp = stamp;
@@ -282,7 +296,8 @@ int main(int argc, char **argv) {
       .check_range(1, 1024)
       .capture_default_str();
   app.add_option("--segment-pages", options.segment_pages, "pages of the segment")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(1, 1u << 30);
   app.add_option("--rounds", options.rounds, "how often it is recovered").capture_default_str();
   app.add_option("--threads", options.threads, "that store differences; 0: one per core")
       .capture_default_str();

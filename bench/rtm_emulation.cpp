@@ -22,6 +22,7 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -35,6 +36,8 @@ struct Options {
 constexpr std::size_t kPageBytes = 4096, kWords = 64;
 alignas(kPageBytes) unsigned char g_from[kPageBytes], g_to[kPageBytes];
 alignas(kPageBytes) std::uint64_t g_lines[kWords * 8];
+static_assert(sizeof g_lines == kWords * 64, "words of copies are a line apart");
+static_assert(kPageBytes % 16 == 0, "whole vectors");
 
 // True: committed. noinline: one XBEGIN, and a body whose accesses are in memory.
 template <class Body>
@@ -153,6 +156,7 @@ class EmulationBench {
  private:
   // Microseconds per committed transaction.
   double measure(const std::function<bool()> &transaction) const {
+    TMH_ASSERT(transaction != nullptr && options_.transactions > 0);
     for (int i = 0; i < 10; ++i) (void)transaction();
     std::size_t committed = 0;
     const std::int64_t begin = now_ns();
@@ -167,6 +171,7 @@ class EmulationBench {
   static void add(std::size_t i, const std::vector<double> &plain,
                   const std::vector<double> &hardware, const std::vector<double> &emulated,
                   const std::vector<double> &empty, Table *table, Report *report) {
+    TMH_ASSERT(i < kRowCount && table != nullptr && report != nullptr);
     Json json;
     put(json, "plain_us", summarize(plain));
     if (!hardware.empty()) put(json, "hardware_us", summarize(hardware));

@@ -25,6 +25,8 @@
 #include "bench/support/report.h"
 #include "bench/support/sets_work.h"
 #include "bench/support/stats.h"
+#include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -40,7 +42,11 @@ constexpr Structure kStructures[] = {{"hash", SetKind::kHash, 10'000, 64, 400'00
                                      {"tree", SetKind::kTree, 100'000, 64, 80'000},
                                      {"btree", SetKind::kBTree, 100'000, 64, 80'000},
                                      {"skip", SetKind::kSkip, 100'000, 64, 60'000}};
+static_assert(std::ranges::all_of(kStructures, [](const Structure &structure) {
+  return structure.elements_tiny > 0 && structure.elements_tiny <= structure.elements;
+}));
 constexpr unsigned kUpdatePercents[] = {100, 20, 0};
+static_assert(std::ranges::max(kUpdatePercents) <= 100);
 
 struct Options {
   CommonOptions common;
@@ -87,6 +93,7 @@ class SetsBench {
 
  private:
   void make_contestants() {
+    TMH_ASSERT(contestants_.empty());
     contestants_.push_back(make_sets_plain());
 #ifdef TMH_BENCH_ITM
     contestants_.push_back(make_sets_itm());
@@ -149,6 +156,7 @@ class SetsBench {
     return all;
   }
   [[nodiscard]] SetWork work_of(const Row &row) const {
+    TMH_ASSERT(row.structure != nullptr && row.threads > 0);
     SetWork work;
     work.kind = row.structure->kind;
     work.threads = row.threads;
@@ -163,6 +171,7 @@ class SetsBench {
   }
 
   void keep(const Row &row, const std::string &name, const SetOutcome &outcome, bool counts) {
+    TMH_ASSERT(!name.empty());
     if (!outcome.wrong.empty())
       throw std::runtime_error(fmt::format("{}, {}: {}", name, row.structure->name, outcome.wrong));
     if (!counts && !options_.common.tiny) return;
@@ -199,6 +208,7 @@ class SetsBench {
   }
 
   void print(Report *report) {
+    TMH_ASSERT(report != nullptr);
     Table table({"section, structure, updates, threads, contestant", "tx/us", "x libitm",
                  "x tinystm", "x 2plsf", "ranges/us", "at pages"});
     for (const auto &[row, group] : results_) {
@@ -272,7 +282,8 @@ int main(int argc, char **argv) {
       .capture_default_str();
   app.add_option("--threads", options.threads, "of each row; processes, too")
       .delimiter(',')
-      .capture_default_str();
+      .capture_default_str()
+      .check_range(1, tmh::bench::kTeamMembersMax);
   app.add_option("--scale", options.scale, "times as many operations").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv,
                                [&] { return tmh::bench::SetsBench(options).run(); });

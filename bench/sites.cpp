@@ -4,6 +4,7 @@
 //          each, in rotating order; what a site adds is taken within a round.
 // Checked: what the bodies read, and the sum that the writing ones leave.
 // Limits:  one thread.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "levels/line/run.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -28,7 +30,9 @@ namespace {
 struct alignas(64) Line {
   field<std::uint64_t> word;
 };
+static_assert(sizeof(Line) == kLineBytes);
 constexpr std::size_t kLines = 8;
+static_assert((kLines + 1) * sizeof(Line) <= kPageBytes, "and the one that is written alone");
 
 struct Body {
   const char *name;
@@ -40,6 +44,9 @@ constexpr std::array<Body, 5> kBodies = {{{"empty", 0, false},
                                           {"eight reads", kLines, false},
                                           {"one write", 1, true},
                                           {"eight writes", kLines, true}}};
+static_assert(std::ranges::all_of(kBodies, [](const Body &body) {
+  return body.lines == 0 || body.lines == 1 || body.lines == kLines;  // what ns_of() has
+}));
 
 struct Options {
   CommonOptions common;
@@ -62,6 +69,7 @@ template <std::size_t kCount, bool kWrites>
 // run(body): as one instance.
 template <std::size_t kCount, bool kWrites, class Run>
 double ns_each(std::uint64_t instances, Line *lines, const Run &run) {
+  TMH_ASSERT(instances > 0 && lines != nullptr);
   std::uint64_t word = run([&] { return touch<1, false>(lines); });
   std::uint64_t sum = 0, expected = 0;
   const std::int64_t start = now_ns();
@@ -136,6 +144,7 @@ class SitesBench {
   }
 
   void measure(const Body &body, std::size_t way, bool counts) {
+    TMH_ASSERT(way < kWays);
     if (way == kQuery && body.writes) return;
     const double ns = ns_of_way(body, way);
     if (counts || options_.common.tiny) results_[&body][way].push_back(ns);
@@ -159,11 +168,13 @@ class SitesBench {
   }
 
   void print(Report *report) {
+    TMH_ASSERT(report != nullptr);
     Table table({"body", "as", "ns", "beside bare"});
     for (const Body &body : kBodies) {
       auto &ways = results_[&body];
       for (std::size_t way = 0; way < kWays; ++way) {
         if (ways[way].empty()) continue;
+        TMH_ASSERT(ways[way].size() == ways[kBare].size());
         std::vector<double> added;
         for (std::size_t i = 0; i < ways[way].size(); ++i)
           added.push_back(ways[way][i] - ways[kBare][i]);

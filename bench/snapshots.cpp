@@ -12,6 +12,7 @@
 // Source:  EXCITE-VM, section 6; figures 2, 7, 8, 9, 11 and 12.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "bench/support/report.h"
 #include "bench/support/snapshots_experiments.h"
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -27,6 +29,8 @@ const std::vector<std::string> kExperiments = {"bank", "list", "reservations", "
 constexpr SnapshotContestant kContestants[] = {SnapshotContestant::kLock, SnapshotContestant::kItm,
                                                SnapshotContestant::kSerializable,
                                                SnapshotContestant::kSnapshot};
+static_assert(std::size(kContestants) == static_cast<std::size_t>(SnapshotContestant::kSnapshot),
+              "all but plain code, which takes part where one worker runs");
 
 struct Options {
   CommonOptions common;
@@ -69,6 +73,7 @@ int run(Options options) {
     options.update_percents = {20};
     options.scans = {1, 400};
   }
+  TMH_ASSERT(options.rounds > 0 && options.seconds > 0);
   const ScratchFolder scratch(options.common.folder);
   Report report("snapshots", environment(scratch.path()), parameters(options));
   report.print_head();
@@ -81,6 +86,7 @@ int run(Options options) {
       std::printf("%s: not built (needs g++ with -fgnu-tm, without sanitizers)\n",
                   to_string(contestant));
   }
+  if (plan.contestants.empty()) return skipped("none of the contestants is built");
   ResultHash hash;
   plan.seed = options.common.seed;
   plan.rounds = options.rounds;
@@ -131,7 +137,8 @@ int main(int argc, char **argv) {
       .capture_default_str()
       .check_positive();
   app.add_option("--warm-up-seconds", options.warm_up_seconds, "before each measurement")
-      .capture_default_str();
+      .capture_default_str()
+      .check_range<double>(0, 3600);
   app.add_option("--accounts", options.accounts, "bank: accounts of 8 bytes")
       .capture_default_str()
       .check_range(2, 1 << 28);

@@ -27,6 +27,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -55,6 +56,14 @@ constexpr std::array<Way, 6> kWays = {{
     {"2 threads, auto", 1, 2, ThreadViewUse::kAuto},
     {"2 processes", 2, 1, ThreadViewUse::kNever},
 }};
+constexpr std::size_t kAlone = 0, kOwnViews = 3, kProcesses = 5;  // what speedups are taken of
+static_assert(kWays[kAlone].processes == 1 && kWays[kAlone].threads == 1);
+static_assert(kWays[kOwnViews].threads == 2 && kWays[kOwnViews].views == lab::kOwnViewAlways);
+static_assert(kWays[kProcesses].processes == 2 && kWays[kProcesses].threads == 1);
+constexpr unsigned kWorkersMax = 2;
+static_assert(std::ranges::all_of(kWays, [](const Way &way) {
+  return way.processes * way.threads <= kWorkersMax;  // each has pages of its own
+}));
 
 struct Options {
   CommonOptions common;
@@ -112,6 +121,7 @@ class ThreadsBench {
   }
 
   static void transact(const Site &site, field<std::uint64_t> *own, const Work &work) {
+    TMH_ASSERT(own != nullptr);
     atomically(site, [&](Fields) {
       switch (work.name[0]) {
         case 's':
@@ -134,6 +144,7 @@ class ThreadsBench {
 
   void run_process(const Mode &mode, const Work &work, const Way &way, const std::string &folder,
                    unsigned index, const TeamClock &clock) const {
+    TMH_ASSERT(index < way.processes);
     DomainOptions options;
     options.tracking = mode.tracking;
     options.policies.detection = mode.detection;
@@ -141,7 +152,7 @@ class ThreadsBench {
     const Domain domain = Domain::open(folder, options);
     SegmentOptions raw;
     raw.layout = Layout::kRaw;
-    raw.size_bytes = 2 * kPagesEach * kPageBytes;
+    raw.size_bytes = kWorkersMax * kPagesEach * kPageBytes;
     const Segment segment = domain.map("input.db", raw);
     const Site site(domain, work.name);
     auto *words = reinterpret_cast<field<std::uint64_t> *>(segment.data());
@@ -186,6 +197,7 @@ class ThreadsBench {
   }
 
   void print(const Work &work, const std::vector<Mode> &modes, Report *report) const {
+    TMH_ASSERT(report != nullptr && !modes.empty());
     std::vector<std::string> head = {"mode"};
     for (const Way &way : kWays) head.emplace_back(way.name);
     head.emplace_back("own views: speedup");
@@ -206,8 +218,8 @@ class ThreadsBench {
         put(line, "us_per_transaction", us);
         report->add("threads", std::move(line));
       }
-      row.push_back(with_mad(summarize_ratio(of(0), of(3))));
-      row.push_back(with_mad(summarize_ratio(of(0), of(5))));
+      row.push_back(with_mad(summarize_ratio(of(kAlone), of(kOwnViews))));
+      row.push_back(with_mad(summarize_ratio(of(kAlone), of(kProcesses))));
       table.add(std::move(row));
     }
     std::printf(

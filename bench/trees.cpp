@@ -20,6 +20,7 @@
 #include "bench/support/team.h"
 #include "bench/support/trees_experiments.h"
 #include "bench/support/trees_serial.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -77,6 +78,7 @@ bool wants(const std::vector<std::string> &names, const std::string &name) {
 // Who takes part, in the order of the tables.
 Contestants contestants_of(const Options &options, Durability durability,
                            std::vector<std::string> *not_built) {
+  TMH_ASSERT(not_built != nullptr);
   Contestants all;
   if (durability != Durability::kNone) add_floor(&all, options.floor_bytes);
   add_opponents(&all, durability, not_built);
@@ -101,6 +103,8 @@ Contestants contestants_of(const Options &options, Durability durability,
 
 void run_inserts(const Options &options, Durability durability, const ScratchFolder &scratch,
                  Report *report, ResultHash *hash) {
+  TMH_ASSERT(report != nullptr && hash != nullptr);
+  TMH_ASSERT(std::ranges::is_sorted(kRanks) && kRanks.front() > 0);
   const bool is_durable = durability != Durability::kNone;
   ComparisonPlan plan;
   plan.workload = {options.common.seed, 0, 0,

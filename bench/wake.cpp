@@ -19,11 +19,13 @@
 #include <climits>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -35,6 +37,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -56,8 +59,13 @@ class Channel {
 };
 
 class FutexChannel final : public Channel {
+  using Futex = std::atomic<std::uint32_t>;
+  static_assert(sizeof(Futex) == sizeof(std::uint32_t) && Futex::is_always_lock_free,
+                "the kernel looks at the word itself");
+
  public:
   void set(std::uint64_t value) override {
+    TMH_ASSERT(value <= std::numeric_limits<std::uint32_t>::max());
     word_->store(static_cast<std::uint32_t>(value), std::memory_order_release);
     syscall(SYS_futex, &*word_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
@@ -70,7 +78,7 @@ class FutexChannel final : public Channel {
   }
 
  private:
-  Shared<std::atomic<std::uint32_t>> word_;
+  Shared<Futex> word_;
 };
 
 // A pipe for each direction: odd values go one way, even ones the other.
@@ -104,7 +112,9 @@ class PipeChannel final : public Channel {
 class RetryChannel final : public Channel {
  public:
   RetryChannel(std::string folder, const char *escalation)
-      : folder_(std::move(folder)), escalation_(escalation) {}
+      : folder_(std::move(folder)), escalation_(escalation) {
+    TMH_ASSERT(!folder_.empty() && escalation != nullptr);
+  }
   void open() override {
     DomainOptions options;
     options.levels = Levels::kHybrid;
@@ -116,9 +126,11 @@ class RetryChannel final : public Channel {
     site_.emplace(domain_, "wake", escalation_);
   }
   void set(std::uint64_t value) override {
+    TMH_ASSERT(site_.has_value());
     atomically(*site_, [&](Fields) { word() = value; });
   }
   void await(std::uint64_t value) override {
+    TMH_ASSERT(site_.has_value());
     atomically(*site_, [&](Fields) {
       if (word() != value) retry();
     });
@@ -126,6 +138,7 @@ class RetryChannel final : public Channel {
   [[nodiscard]] Counters counters() const { return domain_.counters(); }
   // Sleeps for a value that never comes.
   void sleep_for(double seconds) {
+    TMH_ASSERT(site_.has_value() && seconds > 0);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     atomically(*site_, [&](Fields) {
       if (word() == ~0ull || std::chrono::steady_clock::now() >= deadline) return;
@@ -149,6 +162,9 @@ struct Way {
 };
 constexpr std::array<Way, 4> kWays = {
     {{"futex", nullptr}, {"pipes", nullptr}, {"level 1", "never"}, {"level 2", "always"}}};
+
+static_assert(kWays[0].escalation == nullptr && std::string_view(kWays[0].name) == "futex",
+              "ratios are to it");
 
 constexpr std::chrono::milliseconds kRest{10};
 
@@ -207,6 +223,7 @@ class WakeBench {
 
   // Microseconds from one process's change to the other's.
   double hand_over(const Way &way) {
+    TMH_ASSERT(options_.handovers >= 2);
     const std::unique_ptr<Channel> word = channel(way);
     const std::uint64_t each = options_.handovers / 2;
     const double ns = run_team_ns(2, [&](unsigned index, const TeamClock &clock) {
@@ -225,6 +242,7 @@ class WakeBench {
 
   // Median microseconds.
   double hand_over_rested(const Way &way) {
+    TMH_ASSERT(options_.rested > 0);
     const std::unique_ptr<Channel> word = channel(way);
     const Shared<std::atomic<std::int64_t>> set_at_ns;
     const Shared<double> median_us;
@@ -255,6 +273,7 @@ class WakeBench {
 
   // Per cent of a core.
   double sleep(const Way &way) {
+    TMH_ASSERT(way.escalation != nullptr && options_.idle_seconds > 0);
     RetryChannel word(scratch_.subfolder("domain-" + std::to_string(measured_++)), way.escalation);
     const Shared<double> used;
     (void)run_team_ns(1, [&](unsigned, const TeamClock &clock) {
@@ -268,6 +287,7 @@ class WakeBench {
   }
 
   void print(Report *report) const {
+    TMH_ASSERT(report != nullptr);
     Table table({"by", "us per handover", "x futex", "us, rested", "x futex", "idle, % of a core"});
     for (const Way &way : kWays) {
       const std::vector<double> &us = handovers_.at(&way);
@@ -310,10 +330,15 @@ int main(int argc, char **argv) {
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "how often everything is measured")
       .capture_default_str();
-  app.add_option("--handovers", options.handovers, "of one round").capture_default_str();
+  app.add_option("--handovers", options.handovers, "of one round")
+      .capture_default_str()
+      .check_range(2, 1u << 30);
   app.add_option("--rested", options.rested, "handovers after a pause, of one round")
-      .capture_default_str();
-  app.add_option("--idle-seconds", options.idle_seconds, "of one sleep").capture_default_str();
+      .capture_default_str()
+      .check_positive();
+  app.add_option("--idle-seconds", options.idle_seconds, "of one sleep")
+      .capture_default_str()
+      .check_positive();
   return tmh::bench::run_bench(app, argc, argv,
                                [&] { return tmh::bench::WakeBench(options).run(); });
 }

@@ -2,6 +2,7 @@
 #include "programs/command_line.h"
 
 #include <sstream>
+#include <type_traits>
 
 #include <CLI/CLI.hpp>
 
@@ -54,6 +55,7 @@ Option &Option::check_positive() {
 }
 template <class T>
 Option &Option::check_range(std::type_identity_t<T> min, std::type_identity_t<T> max) {
+  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>);
   option_->check(CLI::Range(min, max));
   return *this;
 }
@@ -79,6 +81,7 @@ std::string Option::type() const { return option_->get_type_name(); }
 
 template <class T>
 Option Command::add_option(const std::string &names, T &value, const std::string &description) {
+  static_assert(!std::is_same_v<T, bool>, "add_flag() takes one");
   return Option(app_->add_option(names, value, description));
 }
 #define TMH_OPTION_TYPE(...) \
@@ -147,6 +150,7 @@ CommandLine::CommandLine(const std::string &description, const std::string &name
   app_ = owned_.get();
 }
 CommandLine::~CommandLine() = default;
+static_assert(!std::is_move_constructible_v<CommandLine>, "options and commands point into it");
 
 void CommandLine::set_version(const std::string &text) {
   app_->set_version_flag("--version", text);

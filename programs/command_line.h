@@ -71,6 +71,7 @@ class Option {
  private:
   CLI::Option *option_;
 };
+static_assert(std::is_trivially_copyable_v<Option> && sizeof(Option) == sizeof(void *));
 
 // A program's command line, or one of its subcommands.
 class Command {
@@ -108,6 +109,7 @@ class Command {
   explicit Command(CLI::App *app) : app_(app) {}
   CLI::App *app_;
 };
+static_assert(std::is_trivially_copyable_v<Command> && sizeof(Command) == sizeof(void *));
 
 // In a parse_complete_callback(): ends parse() with a message.
 [[noreturn]] void refuse_option(const std::string &option, const std::string &why);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,8 @@ namespace {
 
 // Of any two types of numbers.
 std::partial_ordering order_of(auto left, auto right) noexcept {
+  static_assert(std::is_arithmetic_v<decltype(left)> && !std::is_same_v<decltype(left), bool>);
+  static_assert(std::is_arithmetic_v<decltype(right)> && !std::is_same_v<decltype(right), bool>);
   if constexpr (std::is_floating_point_v<decltype(left)> ||
                 std::is_floating_point_v<decltype(right)>)
     return static_cast<double>(left) <=> static_cast<double>(right);
@@ -22,6 +25,15 @@ std::partial_ordering order_of(auto left, auto right) noexcept {
 }
 
 }  // namespace
+
+static_assert(std::is_same_v<nlohmann::ordered_json::number_integer_t, std::int64_t> &&
+                  std::is_same_v<nlohmann::ordered_json::number_unsigned_t, std::uint64_t> &&
+                  std::is_same_v<nlohmann::ordered_json::number_float_t, double>,
+              "no number changes on its way");
+static_assert(std::is_same_v<nlohmann::json::string_t, std::string>);
+static_assert(std::is_base_of_v<nlohmann::ordered_json::object_t::Container,
+                                nlohmann::ordered_json::object_t>,
+              "an object is a list of its members");
 
 // Between values and nlohmann's.
 class JsonText {

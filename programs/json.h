@@ -50,6 +50,7 @@ class Json {
   template <class T>
   requires std::is_arithmetic_v<T> Json(T value)
   noexcept {
+    static_assert(std::is_floating_point_v<T> || sizeof(T) <= sizeof(std::uint64_t));
     if constexpr (std::is_same_v<T, bool>)
       set(value);
     else if constexpr (std::is_floating_point_v<T>)
@@ -104,6 +105,7 @@ class Json {
   // bool, a number or std::string. Numbers are converted as static_cast does.
   template <class T>
   [[nodiscard]] T get() const {
+    static_assert(std::is_arithmetic_v<T> || std::is_same_v<T, std::string>);
     if constexpr (std::is_same_v<T, std::string>)
       return text();
     else if constexpr (std::is_same_v<T, bool>)
@@ -228,6 +230,9 @@ class Json {
     std::vector<Json> *values;
     std::vector<Member> *members;
   };
+  static_assert(Kind::kDouble < Kind::kText && Kind::kText < Kind::kArray &&
+                Kind::kArray < Kind::kObject);
+  static_assert(std::is_trivially_copyable_v<Content>, "it is moved by being copied");
 
   void set(bool value) noexcept;
   void set(std::int64_t value) noexcept;
@@ -258,10 +263,16 @@ struct Json::Member {
   Json value;
 };
 
+static_assert(sizeof(Json) == 16 && std::is_nothrow_move_constructible_v<Json>,
+              "a list of values that grows moves them");
+static_assert(std::is_convertible_v<Json, std::string> && !std::is_convertible_v<Json, char>);
+
 // Of an array's values or an object's members. Invalid after a change of either. Value: Json or
 // const Json.
 template <class Value>
 class Json::Iterator {
+  static_assert(std::is_same_v<std::remove_const_t<Value>, Json>);
+
  public:
   using iterator_category = std::forward_iterator_tag;
   using value_type = Json;
@@ -301,5 +312,8 @@ class Json::Items {
  private:
   const Member *begin_, *end_;
 };
+
+static_assert(std::forward_iterator<Json::Iterator<Json>> &&
+              std::forward_iterator<Json::Iterator<const Json>>);
 
 }  // namespace tmh::programs

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/decode.h"
 #include "rtm_emulator/domain.h"
 #include "rtm_emulator/mappings.h"
@@ -20,6 +22,13 @@
 namespace tmh::rtm {
 
 namespace {
+
+static_assert(std::has_unique_object_representations_v<Knobs> && sizeof(Knobs) == 56,
+              "programs in C pass it: no hidden padding");
+static_assert(sizeof(tmh_rtm_emulation_counters) == 19 * sizeof(std::uint64_t));
+static_assert(TMH_RTM_EMULATION_FAILED < TMH_RTM_EMULATION_OFF &&
+              TMH_RTM_EMULATION_OFF < TMH_RTM_EMULATION_TRAPS &&
+              TMH_RTM_EMULATION_TRAPS < TMH_RTM_EMULATION_FORCED);
 
 std::atomic<int> g_state{TMH_RTM_EMULATION_OFF};
 // Two copies: readers take the one that the number names, a setter writes the other one first.
@@ -87,9 +96,13 @@ using namespace tmh::rtm;
 int tmh_rtm_emulation_start(int force) { return start(force != 0); }
 int tmh_rtm_emulation_state(void) { return g_state.load(); }
 
-void tmh_rtm_emulation_get_knobs(tmh_rtm_emulation_knobs *knobs) { *knobs = current_knobs(); }
+void tmh_rtm_emulation_get_knobs(tmh_rtm_emulation_knobs *knobs) {
+  TMH_ASSERT(knobs != nullptr);
+  *knobs = current_knobs();
+}
 
 int tmh_rtm_emulation_set_knobs(const tmh_rtm_emulation_knobs *knobs) {
+  TMH_ASSERT(knobs != nullptr);
   if (!is_valid(*knobs)) return -1;
   const unsigned next = g_knobs_now.load() ^ 1;
   g_knobs[next] = *knobs;
@@ -98,6 +111,7 @@ int tmh_rtm_emulation_set_knobs(const tmh_rtm_emulation_knobs *knobs) {
 }
 
 void tmh_rtm_emulation_get_counters(tmh_rtm_emulation_counters *counters) {
+  TMH_ASSERT(counters != nullptr);
   *counters = {};
   if (!is_running()) return;
   const Counters &from = shared().counters;
@@ -132,6 +146,7 @@ uint64_t tmh_rtm_emulation_explicit_aborts(uint8_t code) {
 }
 
 uint64_t tmh_rtm_emulation_refused(const char *mnemonic) {
+  TMH_ASSERT(mnemonic != nullptr);
   if (!is_running()) return 0;
   for (std::uint16_t number = 0; number < kMnemonics; ++number)
     if (shared().counters.refused[number].load() != 0 &&
@@ -148,6 +163,7 @@ size_t tmh_rtm_emulation_patch(void *begin, void *end) {
   if (!is_running()) return 0;
   const auto first = reinterpret_cast<std::uint64_t>(begin),
              last = reinterpret_cast<std::uint64_t>(end);
+  TMH_ASSERT(first <= last);
   return patch_range(first, last, first, last);
 }
 

@@ -3,6 +3,7 @@
 
 #include <Zydis/Zydis.h>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/emit.h"
 #include "rtm_emulator/patch.h"
 #include "rtm_emulator/system.h"
@@ -11,7 +12,10 @@ namespace tmh::rtm {
 
 namespace {
 
-constexpr std::size_t kThunkBytesMax = 128;  // one instruction with its four moves, and the jump
+static_assert(kInstructionBytesMax == ZYDIS_MAX_INSTRUCTION_LENGTH);
+static_assert(ZYDIS_REGISTER_R15 - ZYDIS_REGISTER_RAX == 15 &&
+                  ZYDIS_REGISTER_RSP - ZYDIS_REGISTER_RAX == kRsp,
+              "Zydis numbers registers as encodings do");
 
 struct Decoded {
   std::uint8_t found[kInstructionBytesMax];  // in memory
@@ -95,6 +99,7 @@ void emit_with_scratch(const ZydisDecodedInstruction &instruction, const std::ui
   emit->byte((bytes[modrm] & 0x38u) | 0x05u);
   const bool has_sib = (bytes[modrm] & 7) == 4;
   const std::size_t behind = modrm + 1 + (has_sib ? 1 : 0) + instruction.raw.disp.size / 8;
+  TMH_ASSERT(modrm != 0 && behind <= instruction.length);
   emit->relative(scratch, static_cast<std::uint32_t>(instruction.length - behind));
   emit->bytes(bytes + behind, instruction.length - behind);
 }
@@ -109,6 +114,7 @@ std::int8_t free_register(const Decoded &decoded) noexcept {
 }
 
 ZydisRegister renamed(ZydisRegister reg, std::int8_t to) noexcept {
+  TMH_ASSERT(to >= 0 && to < 8 && to != kRsp);  // free_register() gave it
   const ZydisRegisterClass kind = ZydisRegisterGetClass(reg);
   // Class GPR8 numbers AH to BH between BL and SPL.
   if (kind == ZYDIS_REGCLASS_GPR8)
@@ -316,6 +322,7 @@ bool is_bit_string(const Decoded &decoded) noexcept {
          decoded.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
 }
 bool set_bit_string(const Decoded &decoded, std::uint8_t sub, Op *op) noexcept {
+  TMH_ASSERT(sub <= 3 && is_bit_string(decoded));
   op->kind = OpKind::kBitString;
   op->sub = sub;
   op->reg = gpr_number(decoded.operands[1].reg.value);
@@ -483,6 +490,7 @@ void prepare_decoder() noexcept {
 }
 
 bool decode_block(std::uint64_t rip, CodeRoom *room, Block *block) noexcept {
+  TMH_ASSERT(block != nullptr && room->at <= room->end && room->exit != 0);
   if (static_cast<std::size_t>(room->end - room->at) < kBlockOps * kThunkBytesMax) return false;
   Emitter emit(room->at);
   block->rip = rip;
@@ -521,6 +529,7 @@ bool decode_block(std::uint64_t rip, CodeRoom *room, Block *block) noexcept {
         op.thunk = thunk;
       }
     }
+    TMH_ASSERT(block->code_bytes + length <= kBlockBytes && block->ops < kBlockOps);
     copy_bytes(block->code + block->code_bytes, decoded.found, length);
     block->code_bytes += static_cast<std::uint32_t>(length);
     if (op.kind == OpKind::kNative && open != nullptr) {
@@ -534,11 +543,13 @@ bool decode_block(std::uint64_t rip, CodeRoom *room, Block *block) noexcept {
     if (ends_block(op.kind)) break;
   }
   if (open != nullptr) emit.jump(room->exit);
+  TMH_ASSERT(block->ops != 0 && emit.at() <= room->end);
   room->at = emit.at();
   return true;
 }
 
 void emit_entry_and_exit(CodeRoom *room, std::uint64_t *entry, std::uint64_t *fault) noexcept {
+  TMH_ASSERT(entry != nullptr && fault != nullptr && room->registers != nullptr);
   Registers &registers = *room->registers;
   Emitter emit(room->at);
   constexpr std::uint8_t kPushCalleeSaved[] = {0x53, 0x55, 0x41, 0x54, 0x41,

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace tmh::rtm {
 
@@ -74,6 +75,10 @@ inline constexpr std::size_t kBlockOps = 24;
 inline constexpr std::size_t kInstructionBytesMax = 15;
 inline constexpr std::size_t kBlockBytes = kBlockOps * kInstructionBytesMax;
 inline constexpr std::size_t kScratchBytes = 1024;
+// One instruction with its four moves of seven bytes, and the jump of five.
+inline constexpr std::size_t kThunkBytesMax = 128;
+static_assert(kThunkBytesMax >= kInstructionBytesMax + 4 * 7 + 5);
+static_assert(kScratchBytes <= 0xFFFF, "Op::memory_bytes says how much of it is used");
 
 struct Block {
   std::uint64_t rip;
@@ -82,6 +87,8 @@ struct Block {
   std::uint8_t code[kBlockBytes];
   Op op[kBlockOps];
 };
+static_assert(std::is_trivially_default_constructible_v<Block>,
+              "blocks lie in memory that the kernel has zeroed, and no constructor runs there");
 
 // What thunks address: lies within 2 GiB of them.
 struct alignas(64) Registers {

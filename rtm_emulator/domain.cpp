@@ -2,14 +2,17 @@
 #include "rtm_emulator/domain.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/system.h"
 
 namespace tmh::rtm {
@@ -19,11 +22,14 @@ namespace {
 constexpr std::uint64_t kMagic = 0x746D'6872'746D'0001;
 constexpr std::uint32_t kOwnerDied = 0x4000'0000;  // FUTEX_OWNER_DIED
 constexpr std::uint32_t kTidMask = 0x3FFF'FFFF;    // FUTEX_TID_MASK
+static_assert(kOwnerDied == FUTEX_OWNER_DIED && kTidMask == FUTEX_TID_MASK);
+static_assert(FUTEX_WAIT == 0 && FUTEX_WAKE == 1);
 // Derived: some milliseconds, a scheduler's slice; a thread that only waits for a processor has
 //          answered by then.
 constexpr std::uint32_t kLooksBeforeProc = 2'000;
 
 constexpr std::uint64_t kRecovering = std::uint64_t{1} << 62;
+static_assert(kSlots < kRecovering, "a holder is a slot + 1, or who recovers the lock");
 
 Shared *g_shared = nullptr;
 
@@ -59,6 +65,7 @@ char *append_text(char *to, const char *text) noexcept {
 // The state letter of /proc/PID/task/TID/stat; 0: there is no such thread.
 char thread_state(std::uint64_t pid, std::uint64_t tid) noexcept {
   char path[64], text[256];
+  static_assert(sizeof path >= sizeof "/proc//task//stat" + 2 * 20, "two numbers of 64 bits");
   char *end = append_number(append_text(path, "/proc/"), pid);
   end = append_text(append_number(append_text(end, "/task/"), tid), "/stat");
   *end = 0;
@@ -80,7 +87,10 @@ void send_stop(std::uint64_t owner) noexcept {
   copy_bytes(info, &number, 4);
   copy_bytes(info + 8, &code, 4);
   copy_bytes(info + 24, &kStopMark, 8);
+  static_assert(sizeof info == sizeof(siginfo_t) && offsetof(siginfo_t, si_signo) == 0 &&
+                offsetof(siginfo_t, si_code) == 8 && offsetof(siginfo_t, si_value) == 24);
   constexpr long kRtTgsigqueueinfo = 297;
+  static_assert(kRtTgsigqueueinfo == SYS_rt_tgsigqueueinfo);
   while (system_call(static_cast<Call>(kRtTgsigqueueinfo), owner >> 32, owner & 0xFFFF'FFFF,
                      kStopSignal, address_of(info)) == -EAGAIN)
     (void)system_call(Call::kSchedYield);
@@ -146,7 +156,10 @@ void tell(const char *text, const char *what) noexcept {
 
 }  // namespace
 
-Shared &shared() noexcept { return *g_shared; }
+Shared &shared() noexcept {
+  TMH_ASSERT(g_shared != nullptr);
+  return *g_shared;
+}
 
 bool open_domain(const char *path) noexcept {
   if (path == nullptr) {
@@ -223,6 +236,7 @@ std::uint32_t join() noexcept {
 }
 
 void quit(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kSlots);
   g_shared->slots[slot].owner.store(0);
   pthread_mutex_unlock(&g_shared->slots[slot].life);
 }
@@ -237,10 +251,12 @@ std::uint32_t even_seq() noexcept {
 }
 
 void leave_native(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kSlots);
   g_shared->slots[slot].running.store(Running::kSafe, std::memory_order_seq_cst);
 }
 
 void enter_native(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kSlots);
   Slot &mine = g_shared->slots[slot];
   for (;;) {
     (void)even_seq();
@@ -251,6 +267,7 @@ void enter_native(std::uint32_t slot) noexcept {
 }
 
 void begin_publication(std::uint32_t slot, Others others) noexcept {
+  TMH_ASSERT(slot < kSlots);
   std::uint64_t holder = 0;
   for (std::uint32_t looks = 1; !g_shared->lock.compare_exchange_weak(holder, slot + 1); ++looks) {
     if (looks % 1024 == 0) take_over_from_dead(holder);
@@ -275,6 +292,7 @@ void end_publication() noexcept {
 }
 
 bool several_processes(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kSlots);
   const std::uint64_t mine = g_shared->slots[slot].owner.load() >> 32;
   const std::uint32_t used = g_shared->slots_used.load();
   for (std::uint32_t other = 0; other < used; ++other) {

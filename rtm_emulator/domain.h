@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "rtm_emulator/policy.h"
 
@@ -40,6 +41,10 @@ struct alignas(64) Slot {
   std::atomic<std::uint32_t> doomed;  // requester wins: somebody took a line of the running attempt
 };
 static_assert(sizeof(Slot) == 64);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                  std::atomic<std::uint32_t>::is_always_lock_free &&
+                  std::atomic<Running>::is_always_lock_free,
+              "processes share them");
 
 struct Shared {
   std::atomic<std::uint64_t> magic;
@@ -52,6 +57,7 @@ struct Shared {
   std::atomic<std::uint64_t> readers[kConflictWords], writers[kConflictWords];
   Counters counters;
 };
+static_assert(std::is_standard_layout_v<Shared>, "programs that share one may be compiled apart");
 
 // path null: a domain of this process and its children. False: told on standard error.
 [[nodiscard]] bool open_domain(const char *path) noexcept;

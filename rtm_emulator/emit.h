@@ -4,11 +4,13 @@
 
 #include <cstdint>
 
+#include "rtm_emulator/assert.h"
+
 namespace tmh::rtm {
 
 class Emitter {
  public:
-  explicit Emitter(std::uint8_t *at) noexcept : at_(at) {}
+  explicit Emitter(std::uint8_t *at) noexcept : at_(at) { TMH_ASSERT(at != nullptr); }
 
   [[nodiscard]] std::uint8_t *at() const noexcept { return at_; }
   [[nodiscard]] std::uint64_t address() const noexcept {
@@ -25,8 +27,10 @@ class Emitter {
   // The last four bytes of an instruction that addresses memory relative to its end, which lies
   // `behind` bytes further.
   void relative(const void *memory, std::uint32_t behind = 0) noexcept {
-    word32(static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(memory) -
-                                      (address() + 4 + behind)));
+    const std::uint64_t distance =
+        reinterpret_cast<std::uint64_t>(memory) - (address() + 4 + behind);
+    TMH_ASSERT(distance + 0x8000'0000 <= 0xFFFF'FFFF);  // within 2 GiB, in front or behind
+    word32(static_cast<std::uint32_t>(distance));
   }
   void load(unsigned reg, const std::uint64_t *from) noexcept { move(0x8B, reg, from); }
   void store(const std::uint64_t *to, unsigned reg) noexcept { move(0x89, reg, to); }
@@ -37,6 +41,7 @@ class Emitter {
 
  private:
   void move(unsigned opcode, unsigned reg, const std::uint64_t *memory) noexcept {
+    TMH_ASSERT(reg < 16);
     byte(0x48 | (reg >= 8 ? 4u : 0u));
     byte(opcode);
     byte((reg & 7) << 3 | 5);

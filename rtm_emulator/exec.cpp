@@ -2,6 +2,7 @@
 // natively.
 #include "rtm_emulator/exec.h"
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/flags.h"
 
 namespace tmh::rtm {
@@ -16,6 +17,8 @@ constexpr std::uint32_t kBlockEntries = 8192;
 // Standard form, AVX-512 and PKRU; AMX is not saved here.
 constexpr std::size_t kVectorBytes = 16 * 1024;
 static_assert(sizeof(Registers) <= kDataBytes);
+static_assert(kCodeBytes >= 2 * kBlockOps * kThunkBytesMax,
+              "an empty room holds entry, exit and any block, or find_block() would never end");
 
 constexpr std::uint8_t kRax = 0, kRcx = 1, kRsi = 6, kRdi = 7;
 
@@ -25,6 +28,7 @@ std::uint32_t entry_of(std::uint64_t rip) noexcept {
 static_assert(kBlockEntries == 1 << (64 - 51));
 
 std::uint64_t truncated(std::uint64_t value, std::uint32_t bytes) noexcept {
+  TMH_ASSERT(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   return bytes >= 8 ? value : value & ((std::uint64_t{1} << 8 * bytes) - 1);
 }
 
@@ -62,6 +66,7 @@ bool Executor::allocate() noexcept {
 }
 
 std::uint64_t Executor::recover_thunk(std::uint64_t rip, std::uint64_t *rsp) noexcept {
+  TMH_ASSERT(rsp != nullptr && code_ != nullptr);
   const std::uint64_t begin = address_of(code_);
   if (rip < begin || rip >= begin + kCodeBytes) return 0;
   registers_->faulted = 1;
@@ -71,6 +76,7 @@ std::uint64_t Executor::recover_thunk(std::uint64_t rip, std::uint64_t *rsp) noe
 
 const Block *Executor::find_block(std::uint64_t rip) noexcept {
   const std::uint32_t entry = entry_of(rip);
+  TMH_ASSERT(block_of_[entry] <= blocks_used_);
   if (block_of_[entry] != 0) {
     const Block &block = blocks_[block_of_[entry] - 1];
     bool equal = false;
@@ -95,6 +101,7 @@ const Block *Executor::find_block(std::uint64_t rip) noexcept {
 
 void Executor::begin(std::uint64_t rip, const Knobs &knobs, std::uint32_t slot,
                      std::uint64_t vector_mask) noexcept {
+  TMH_ASSERT(registers_ != nullptr && slot < kSlots && knobs.nesting >= 1);
   knobs_ = knobs;
   if (!dice_seeded_ || seed_ != knobs.seed) dice_.seed(knobs.seed + slot + 1);
   dice_seeded_ = true;
@@ -122,6 +129,7 @@ Executor::Outcome Executor::run() noexcept {
 }
 
 Executor::Step Executor::run_block(const Block &block) noexcept {
+  TMH_ASSERT(block.ops >= 1 && block.ops <= kBlockOps);
   for (std::uint32_t i = 0; i < block.ops; ++i) {
     const Op &op = block.op[i];
     if (!pass_time(op.instructions)) return abort(Cause::kBudget);
@@ -151,6 +159,7 @@ bool Executor::pass_time(std::uint32_t instructions) noexcept {
 }
 
 Executor::Step Executor::abort(Cause cause, std::uint8_t code) noexcept {
+  TMH_ASSERT(depth_ >= 1 && (code == 0 || cause == Cause::kExplicit));
   // What a snapshot led to that others have overwritten in the middle, is their fault.
   if (cause != Cause::kConflict && cause != Cause::kSpurious) cause = memory_.settled(cause);
   status_ = status_of(cause, code);
@@ -171,6 +180,7 @@ Executor::Step Executor::execute(const Op &op) noexcept {
     case OpKind::kNativeMemory:
       return run_thunk_with_memory(op);
     case OpKind::kLea:
+      TMH_ASSERT(op.reg >= 0 && op.reg < 16);
       set_register(&registers_->gpr[op.reg], effective(op), op.value_bytes);
       return Step::kNext;
     case OpKind::kNop:
@@ -210,6 +220,7 @@ Executor::Step Executor::execute(const Op &op) noexcept {
 }
 
 Executor::Step Executor::run_thunk(const Op &op) noexcept {
+  TMH_ASSERT(op.thunk >= address_of(first_thunk_) && op.thunk < address_of(room_.at));
   registers_->thunk = op.thunk;
   reinterpret_cast<void (*)()>(entry_)();
   if (registers_->faulted != 0) {
@@ -221,6 +232,7 @@ Executor::Step Executor::run_thunk(const Op &op) noexcept {
 
 Executor::Step Executor::run_thunk_with_memory(const Op &op) noexcept {
   const std::uint64_t address = effective(op);
+  TMH_ASSERT(op.memory_bytes != 0 && op.memory_bytes <= kScratchBytes);
   // A store reads first, too: it may leave bytes alone (masks).
   if (!memory_.read(address, registers_->scratch, op.memory_bytes)) return memory_failed();
   const Step step = run_thunk(op);
@@ -230,6 +242,7 @@ Executor::Step Executor::run_thunk_with_memory(const Op &op) noexcept {
 }
 
 std::uint64_t Executor::effective(const Op &op) const noexcept {
+  TMH_ASSERT(op.memory.base < 16 && op.memory.index < 16 && op.memory.segment < 2);
   auto address = static_cast<std::uint64_t>(op.memory.displacement);
   if (op.memory.base != kNoRegister) address += registers_->gpr[op.memory.base];
   if (op.memory.index != kNoRegister) address += registers_->gpr[op.memory.index] * op.memory.scale;
@@ -250,6 +263,7 @@ bool Executor::pop(std::uint64_t *value) noexcept {
 }
 
 bool Executor::value_of(const Op &op, std::uint64_t *value) noexcept {
+  TMH_ASSERT(op.source != Source::kNone && (op.source != Source::kRegister || op.reg >= 0));
   if (op.source == Source::kMemory) return memory_.read(effective(op), value, 8);
   *value = op.source == Source::kRegister ? registers_->gpr[op.reg] : op.target;
   return true;
@@ -364,6 +378,7 @@ Executor::Step Executor::string_once(const Op &op, bool *stop) noexcept {
 }
 
 Executor::Step Executor::bit_string(const Op &op) noexcept {
+  TMH_ASSERT(op.reg >= 0 && op.value_bytes >= 2 && op.value_bytes <= 8);
   const std::uint32_t bits = op.value_bytes * 8u;
   // Signed: the offset chooses a word before or behind the operand's address.
   std::int64_t offset =
@@ -390,6 +405,7 @@ Executor::Step Executor::nest(const Op &op) noexcept {
     ++depth_;
     return Step::kNext;
   }
+  TMH_ASSERT(depth_ >= 1);
   if (--depth_ != 0) return Step::kLeft;
   if (memory_.commit()) return Step::kCommitted;
   depth_ = 1;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "rtm_emulator/assert.h"
+
 namespace tmh::rtm {
 
 inline constexpr std::uint64_t kCarryFlag = 1, kParityFlag = 4, kAuxiliaryFlag = 0x10,
@@ -16,9 +18,12 @@ inline constexpr std::uint64_t kArithmeticFlags =
 // What POPF changes in a user's program.
 inline constexpr std::uint64_t kUserFlags =
     kArithmeticFlags | kDirectionFlag | kAlignmentFlag | kIdFlag;
+static_assert((kUserFlags & (kTrapFlag | kResumeFlag)) == 0,
+              "a transaction's result carries neither over");
 
 // The condition codes of Jcc, 0 (overflow) to 15 (greater).
 [[nodiscard]] constexpr bool is_met(std::uint8_t condition, std::uint64_t flags) noexcept {
+  TMH_ASSERT(condition < 16);
   const bool carry = (flags & kCarryFlag) != 0, zero = (flags & kZeroFlag) != 0;
   const bool less = ((flags & kSignFlag) != 0) != ((flags & kOverflowFlag) != 0);
   const bool met[] = {
@@ -30,6 +35,7 @@ inline constexpr std::uint64_t kUserFlags =
 // CMP of two values of 1, 2, 4 or 8 bytes, zero-extended.
 [[nodiscard]] constexpr std::uint64_t flags_of_comparison(std::uint64_t left, std::uint64_t right,
                                                           std::uint32_t bytes) noexcept {
+  TMH_ASSERT(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   const std::uint32_t top = bytes * 8 - 1;
   const std::uint64_t mask = bytes >= 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << 8 * bytes) - 1;
   const std::uint64_t difference = (left - right) & mask;
@@ -45,5 +51,8 @@ inline constexpr std::uint64_t kUserFlags =
   if ((parity & 1) == 0) flags |= kParityFlag;
   return flags;
 }
+static_assert(flags_of_comparison(7, 7, 4) == (kZeroFlag | kParityFlag));
+static_assert(is_met(2, flags_of_comparison(0, 1, 8)), "jb: 0 is below 1");
+static_assert(is_met(15, flags_of_comparison(1, 0xFF, 1)), "jg: 1 is greater than -1");
 
 }  // namespace tmh::rtm

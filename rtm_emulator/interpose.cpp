@@ -23,6 +23,7 @@
 #include <new>
 #include <vector>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/control.h"
 #include "rtm_emulator/domain.h"
 #include "rtm_emulator/mappings.h"
@@ -35,7 +36,9 @@ namespace {
 
 template <class Function>
 Function *real(const char *name) noexcept {
-  return reinterpret_cast<Function *>(::dlsym(RTLD_NEXT, name));
+  auto *const function = reinterpret_cast<Function *>(::dlsym(RTLD_NEXT, name));
+  TMH_ASSERT(function != nullptr);  // libc has every one that stands here
+  return function;
 }
 
 struct Start {
@@ -54,6 +57,7 @@ void tell_of_unknown_thread() noexcept {
 }
 
 void *run_registered(void *pointer) noexcept(false) {
+  TMH_ASSERT(pointer != nullptr);
   const Start start = *static_cast<Start *>(pointer);
   delete static_cast<Start *>(pointer);
   if (!register_thread()) tell_of_unknown_thread();
@@ -147,6 +151,7 @@ int become(Call call) {
 // The arguments of execl() and its like, and what follows their null pointer.
 struct Arguments {
   Arguments(const char *first, va_list *list) {
+    TMH_ASSERT(list != nullptr);
     for (const char *each = first; each != nullptr; each = va_arg(*list, const char *))
       all.push_back(const_cast<char *>(each));
     all.push_back(nullptr);
@@ -184,6 +189,9 @@ int sleep_for(clockid_t clock, const timespec &time, timespec *left) noexcept {
 using namespace tmh::rtm;
 
 #define TMH_STANDS_BEFORE __attribute__((visibility("default")))
+
+static_assert(sizeof(off_t) == 8, "mmap64() is mmap()");
+static_assert(sizeof(void *) == sizeof(long), "a raw call answers with either");
 
 extern "C" {
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/system.h"
 #include "rtm_emulator/trap.h"
 
@@ -28,7 +29,10 @@ MappingsInUse::MappingsInUse() noexcept {
   }
 }
 
-MappingsInUse::~MappingsInUse() { g_users.fetch_sub(1); }
+MappingsInUse::~MappingsInUse() {
+  const std::uint32_t users = g_users.fetch_sub(1);
+  TMH_ASSERT(users > 0);
+}
 
 std::uint64_t mapping_changes() noexcept {
   // Relaxed: g_changers was loaded after the last one.
@@ -47,7 +51,8 @@ MappingChange::MappingChange() noexcept {
 
 MappingChange::~MappingChange() {
   g_changes.fetch_add(1);
-  g_changers.fetch_sub(1);
+  const std::uint32_t changers = g_changers.fetch_sub(1);
+  TMH_ASSERT(changers > 0);
   if (was_native_) enter_native_here();
   (void)system_call(Call::kRtSigprocmask, SIG_SETMASK, address_of(&mask_), 0, sizeof mask_);
 }

@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include <atomic>
 #include <cstddef>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/system.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -39,6 +41,7 @@ long pagemap() noexcept {
   const long low = system_call(Call::kOpen, address_of("/proc/self/pagemap"), O_RDONLY | O_CLOEXEC);
   if (is_error(low)) return low;
   constexpr long kFcntl = 72;
+  static_assert(kFcntl == SYS_fcntl);
   // High up, out of the way of programs that count on small numbers or close them.
   const long high =
       system_call(static_cast<Call>(kFcntl), static_cast<std::uint64_t>(low), F_DUPFD_CLOEXEC, 900);
@@ -116,6 +119,7 @@ void walk_maps(See see) noexcept {
   const long file = system_call(Call::kOpen, address_of("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
   if (is_error(file)) return;
   constexpr long kRead = 0;
+  static_assert(kRead == SYS_read);
   std::size_t have = 0;
   for (bool done = false; !done;) {
     const long count = system_call(static_cast<Call>(kRead), static_cast<std::uint64_t>(file),
@@ -130,6 +134,7 @@ void walk_maps(See see) noexcept {
       begin = i + 1;
     }
     if (begin == 0 && have == kBuffer) break;  // a path longer than the buffer
+    TMH_ASSERT(begin <= have && have <= kBuffer);
     copy_bytes(text, text + begin, have - begin);
     have -= begin;
   }
@@ -173,6 +178,7 @@ bool SharedMappings::holds(std::uint64_t page) noexcept {
 }
 
 bool is_page_writable(std::uint64_t page, SharedMappings *known) noexcept {
+  TMH_ASSERT(known != nullptr);
   const std::uint64_t entry = entry_of(page);
   if ((entry & kPresent) == 0 || (entry & kWriteProtected) != 0) return false;
   // A page of a file is ours to write when it is mapped shared; mapped privately it would be
@@ -189,6 +195,7 @@ PageProtection protection_of(std::uint64_t page) noexcept {
 }
 
 bool populate_for_writing(std::uint64_t address) noexcept {
+  TMH_ASSERT(address % kPageBytes == 0);
   if (!g_can_populate) return mapping_of(address / kPageBytes).is_writable;
   return system_call(Call::kMadvise, address, kPageBytes, MADV_POPULATE_WRITE) == 0;
 }

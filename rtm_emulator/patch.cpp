@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/pages.h"
 #include "rtm_emulator/system.h"
 
@@ -37,6 +38,7 @@ bool is_known(std::uint64_t rip) noexcept {
 }
 
 bool remember(std::uint64_t rip) noexcept {
+  TMH_ASSERT(rip != 0 && g_replacing.test());
   if (is_known(rip)) return true;  // code came, went, and came again
   if (g_site_count.load() >= kSites / 2) return false;
   std::size_t at = index_of(rip);
@@ -48,8 +50,8 @@ bool remember(std::uint64_t rip) noexcept {
   return true;
 }
 
-// REQUIRES g_replacing.
 bool replace(std::uint64_t rip, const PageProtection &page) noexcept {
+  TMH_ASSERT(g_replacing.test());
   if (page.bits == 0) return false;
   void *const first = reinterpret_cast<void *>(rip & ~(kPageBytes - 1));
   const bool done =
@@ -146,6 +148,7 @@ Object describe(const dl_phdr_info &info) noexcept {
 }
 
 std::size_t patch_object(const Object &object) noexcept {
+  TMH_ASSERT(object.unwind_index != nullptr && object.code_begin < object.code_end);
   Reader reader(object.unwind_index);
   const auto version = reader.take<std::uint8_t>();
   const auto frame_encoding = reader.take<std::uint8_t>(),
@@ -192,6 +195,7 @@ void forget_replacing() noexcept { g_replacing.clear(); }
 
 std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin,
                         std::uint64_t object_end) noexcept {
+  TMH_ASSERT(begin <= end && object_begin <= begin && end <= object_end);
   const auto *code = reinterpret_cast<const std::uint8_t *>(begin);
   const auto *last = static_cast<const std::uint8_t *>(
       ::memmem(code, end - begin, kXbeginBytes, sizeof kXbeginBytes));

@@ -24,6 +24,8 @@ namespace tmh::rtm {
 
 inline constexpr std::uint8_t kXbeginBytes[] = {0xC7, 0xF8}, kHlt = 0xF4;
 inline constexpr std::size_t kXbeginLength = 6;
+static_assert(kXbeginLength == sizeof kXbeginBytes + sizeof(std::int32_t),
+              "a displacement follows");
 
 // An XBEGIN was replaced at `rip`, and no other code has come there since.
 [[nodiscard]] bool is_patched(std::uint64_t rip) noexcept;

@@ -3,18 +3,24 @@
 
 #include <unistd.h>
 
+#include <Zydis/Zydis.h>
+
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/decode.h"
 #include "rtm_emulator/txmem.h"
 
 namespace tmh::rtm {
 
 namespace {
+
+static_assert(ZYDIS_MNEMONIC_MAX_VALUE < kMnemonics, "each has a counter of refusals");
 
 struct Spelling {
   const char *name;
@@ -40,8 +46,18 @@ constexpr Spelling kSpellings[] = {
 };
 #undef TMH_RTM_KNOB
 
+constexpr std::size_t spelled_bytes() noexcept {
+  std::size_t sum = 0;
+  for (const Spelling &spelling : kSpellings) sum += spelling.bytes;
+  return sum;
+}
+static_assert(spelled_bytes() + sizeof(Knobs::reserved_zero) == sizeof(Knobs),
+              "each knob has a spelling");
+static_assert(std::endian::native == std::endian::little, "a value's lower bytes come first");
+
 // The whole text, decimal, no sign; false: it is something else, or does not fit.
 bool parse_number(const char *text, std::size_t bytes, std::uint64_t *value) noexcept {
+  TMH_ASSERT(bytes >= 1 && bytes <= 8);
   if (*text < '0' || *text > '9') return false;
   char *end = nullptr;
   errno = 0;
@@ -85,6 +101,7 @@ Knobs default_knobs() noexcept {
   knobs.seed = 1;
   knobs.strict_first_touch = 1;
   knobs.stop_others = 1;
+  TMH_ASSERT(is_valid(knobs));
   return knobs;
 }
 
@@ -100,6 +117,7 @@ bool is_valid(const Knobs &knobs) noexcept {
 }
 
 bool parse_environment(Knobs *knobs) noexcept {
+  TMH_ASSERT(knobs != nullptr);
   if (!knows_environment()) return false;
   for (const Spelling &spelling : kSpellings) {
     char name[64];
@@ -126,6 +144,7 @@ void report(const Counters &counters, int descriptor) noexcept {
   constexpr const char *kNames[kCauses] = {
       "explicit",    "conflict", "capacity", "int3",    "page fault",         "system call",
       "unsupported", "budget",   "fault",    "nesting", "spurious (injected)"};
+  static_assert(kNames[kCauses - 1] != nullptr, "each cause has a name");
   dprintf(descriptor,
           "RTM emulation: %llu commits, %llu of them empty, %llu instructions, %llu stops of "
           "native code, %llu recovered\n",

@@ -9,6 +9,8 @@
 
 #include <tmh/rtm_emulation.h>
 
+#include "rtm_emulator/assert.h"
+
 namespace tmh::rtm {
 
 using Knobs = tmh_rtm_emulation_knobs;
@@ -32,6 +34,7 @@ enum class Cause : std::uint8_t {
   kSpurious
 };
 inline constexpr std::size_t kCauses = 11;
+static_assert(kCauses == static_cast<std::size_t>(Cause::kSpurious) + 1);
 
 [[nodiscard]] constexpr std::uint32_t status_of(Cause cause, std::uint8_t code) noexcept {
   switch (cause) {
@@ -55,6 +58,8 @@ struct Counters {
       injected, instructions, stops, recovered;
   std::atomic<std::uint32_t> refused[kMnemonics];
 };
+static_assert(sizeof(Counters::by_code) == 256 * sizeof(std::uint64_t),
+              "an XABORT's code is a byte");
 
 inline void count(std::atomic<std::uint64_t> &counter, std::uint64_t by = 1) noexcept {
   counter.fetch_add(by, std::memory_order_relaxed);  // relaxed: statistics
@@ -74,6 +79,7 @@ class Dice {
  public:
   void seed(std::uint64_t value) noexcept { state_ = value * 0x9E37'79B9'7F4A'7C15u | 1; }
   [[nodiscard]] bool falls(std::uint32_t per_million) noexcept {
+    TMH_ASSERT(per_million <= 1'000'000);
     if (per_million == 0) return false;
     state_ ^= state_ >> 12;
     state_ ^= state_ << 25;

@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/system.h"
 
 namespace tmh::rtm {
@@ -20,6 +23,7 @@ std::uint8_t *g_area = nullptr;
 bool is_ours() noexcept {
   struct stat now;
   constexpr long kFstat = 5;
+  static_assert(kFstat == SYS_fstat);
   return system_call(static_cast<Call>(kFstat), static_cast<std::uint64_t>(g_file),
                      address_of(&now)) == 0 &&
          now.st_ino == g_identity.st_ino && now.st_dev == g_identity.st_dev;
@@ -44,6 +48,7 @@ bool open_staging() noexcept {
 }
 
 bool Staging::add(std::uint64_t address, std::uint64_t word) noexcept {
+  TMH_ASSERT(g_area != nullptr && address % sizeof word == 0);
   const bool continues =
       count_ != 0 && runs_[count_ - 1].address + runs_[count_ - 1].bytes == address;
   if (bytes_ + sizeof word > kStagedBytes || (!continues && count_ == kRunsMax)) return false;
@@ -56,6 +61,8 @@ bool Staging::add(std::uint64_t address, std::uint64_t word) noexcept {
 
 bool Staging::store() noexcept {
   constexpr long kPreadv = 295;
+  static_assert(kPreadv == SYS_preadv && kRunsMax == UIO_MAXIOV);
+  static_assert(sizeof(Run) == sizeof(iovec) && offsetof(Run, bytes) == offsetof(iovec, iov_len));
   return count_ == 0 ||
          (is_ours() && system_call(static_cast<Call>(kPreadv), static_cast<std::uint64_t>(g_file),
                                    address_of(runs_), count_, 0, 0) == static_cast<long>(bytes_));

@@ -1,6 +1,9 @@
 // rtm_emulator/system.cpp -- accesses that may fault.
 #include "rtm_emulator/system.h"
 
+#include <sys/syscall.h>
+#include <time.h>
+
 // Written in assembly, so that a fault inside has one place to go on: the label behind, with rax as
 // the answer. Every path keeps rsp. By words: a line is compared in 5 ns, by repe cmpsb in 9;
 // copied in 2, by rep movsq in 12 (Intel Xeon, family 6, model 167).
@@ -74,6 +77,25 @@ extern const char tmh_rtm_access_failed[];
 }
 
 namespace tmh::rtm {
+
+namespace {
+
+constexpr bool is(Call call, long number) noexcept { return static_cast<long>(call) == number; }
+
+}  // namespace
+
+static_assert(is(Call::kWrite, SYS_write) && is(Call::kOpen, SYS_open));
+static_assert(is(Call::kClose, SYS_close) && is(Call::kPread, SYS_pread64));
+static_assert(is(Call::kMmap, SYS_mmap) && is(Call::kMunmap, SYS_munmap));
+static_assert(is(Call::kMremap, SYS_mremap) && is(Call::kMadvise, SYS_madvise));
+static_assert(is(Call::kRtSigaction, SYS_rt_sigaction));
+static_assert(is(Call::kRtSigprocmask, SYS_rt_sigprocmask));
+static_assert(is(Call::kSigaltstack, SYS_sigaltstack) && is(Call::kTgkill, SYS_tgkill));
+static_assert(is(Call::kSchedYield, SYS_sched_yield) && is(Call::kNanosleep, SYS_nanosleep));
+static_assert(is(Call::kGetpid, SYS_getpid) && is(Call::kGettid, SYS_gettid));
+static_assert(is(Call::kFutex, SYS_futex));
+static_assert(sizeof(TimeSpec) == sizeof(timespec) &&
+              offsetof(TimeSpec, nanoseconds) == offsetof(timespec, tv_nsec));
 
 bool try_copy_bytes(void *to, const void *from, std::size_t count) noexcept {
   return tmh_rtm_copy_first(to, from, count) != 0;

@@ -11,9 +11,11 @@ namespace tmh::rtm {
 
 inline constexpr std::uint64_t kLineBytes = 64;
 inline constexpr std::uint64_t kPageBytes = 4096;
+static_assert(kPageBytes % kLineBytes == 0, "no line lies in two pages");
 
 // Numbers of <sys/syscall.h>; kept here because that header's names are macros.
 enum class Call : long {
+  kWrite = 1,
   kOpen = 2,
   kClose = 3,
   kMmap = 9,

@@ -3,9 +3,13 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <new>
+#include <type_traits>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/control.h"
 #include "rtm_emulator/exec.h"
 #include "rtm_emulator/flags.h"
@@ -25,6 +29,8 @@ constexpr std::uint64_t kVectorsLeftAlone = std::uint64_t{3} << 17;
 constexpr std::size_t kKernelContextBytes = 8 + 8 + 24 + 256 + 8;
 static_assert(offsetof(ucontext_t, uc_mcontext) == 40 &&
               offsetof(ucontext_t, uc_sigmask) == 40 + 256);
+static_assert(kKernelContextBytes == offsetof(ucontext_t, uc_sigmask) + 8);
+static_assert(kStopSignal > 31 && kStopSignal < 64, "queued, with a value");
 
 struct alignas(64) Thread {
   Executor executor;
@@ -36,6 +42,8 @@ struct alignas(64) Thread {
   alignas(8) std::uint8_t context[kKernelContextBytes];
   alignas(64) std::uint8_t vectors[kVectorBytesMax];
 };
+static_assert(std::is_standard_layout_v<Thread> &&
+              offsetof(Thread, context) == offsetof(Thread, return_address) + 8);
 
 // initial-exec: an access must not call into the loader.
 thread_local Thread *t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -58,6 +66,7 @@ struct VectorFormat {
   std::uint32_t magic, extended_bytes;
   std::uint64_t features;
 };
+static_assert(sizeof(VectorFormat) == 16 && offsetof(VectorFormat, features) == 8);
 const VectorFormat &format_of(const void *vectors) noexcept {
   return *reinterpret_cast<const VectorFormat *>(static_cast<const std::uint8_t *>(vectors) + 464);
 }
@@ -124,6 +133,7 @@ namespace {
 
 // False: the frame has a form that is not known.
 bool copy_frame(Thread *thread, const ucontext_t &found) noexcept {
+  TMH_ASSERT(thread != nullptr);
   const void *vectors = found.uc_mcontext.fpregs;
   constexpr std::uint32_t kMagic = 0x4650'5853;  // FP_XSTATE_MAGIC1
   if (vectors == nullptr || format_of(vectors).magic != kMagic ||
@@ -205,6 +215,8 @@ struct Chained {
   struct sigaction action;
 };
 Chained g_chained[32];
+static_assert(std::all_of(std::begin(kOurSignals), std::end(kOurSignals),
+                          [](int signal) { return signal > 0 && signal < 32; }));
 struct sigaction g_glibc_stop;
 
 void on_fault(int signal, siginfo_t *info, void *frame) noexcept;
@@ -238,6 +250,8 @@ tmh_rtm_restorer:
 
 constexpr unsigned kResetHand = 0x8000'0000;  // SA_RESETHAND, unsigned
 constexpr std::uint64_t kRestorerFlag = 0x0400'0000;
+static_assert(kResetHand == static_cast<unsigned>(SA_RESETHAND));
+static_assert(sizeof(KernelAction) == 32 && offsetof(KernelAction, mask) == 24);
 
 bool set_kernel_action(int signal, const KernelAction &action) noexcept {
   return system_call(Call::kRtSigaction, static_cast<std::uint64_t>(signal), address_of(&action), 0,
@@ -246,6 +260,7 @@ bool set_kernel_action(int signal, const KernelAction &action) noexcept {
 
 // As the program asked, but through us. An XBEGIN may come in a handler of SIGSEGV, and raise it.
 bool install(int signal) noexcept {
+  TMH_ASSERT(is_ours(signal));
   const struct sigaction &wanted = g_chained[signal].action;
   const bool has_handler = wanted.sa_handler != SIG_DFL && wanted.sa_handler != SIG_IGN;
   KernelAction action{on_fault, SA_SIGINFO | SA_NODEFER | SA_ONSTACK | kRestorerFlag,
@@ -263,6 +278,7 @@ bool install(int signal) noexcept {
 }
 
 void call_chained(int signal, siginfo_t *info, void *frame) noexcept {
+  TMH_ASSERT(is_ours(signal) && info != nullptr);
   const struct sigaction action = g_chained[signal].action;
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent, not a fault
   if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
@@ -388,7 +404,10 @@ bool leave_native_here() noexcept {
   return true;
 }
 
-void enter_native_here() noexcept { enter_native(t_thread->slot); }
+void enter_native_here() noexcept {
+  TMH_ASSERT(t_thread != nullptr);  // leave_native_here() said true
+  enter_native(t_thread->slot);
+}
 
 bool install_handlers() noexcept {
   bool done = true;
@@ -407,6 +426,7 @@ bool install_handlers() noexcept {
 }
 
 void keep_deliverable(sigset_t *mask) noexcept {
+  TMH_ASSERT(mask != nullptr);
   std::uint64_t bits = 0;
   copy_bytes(&bits, mask, sizeof bits);
   bits &= all_but_faults();
@@ -415,6 +435,7 @@ void keep_deliverable(sigset_t *mask) noexcept {
 
 bool chain_action(int signal, const struct sigaction *action, struct sigaction *old,
                   int *result) noexcept {
+  TMH_ASSERT(result != nullptr);
   if (!is_ours(signal)) return false;
   const struct sigaction before = g_chained[signal].action;
   *result = 0;
@@ -431,6 +452,7 @@ bool chain_action(int signal, const struct sigaction *action, struct sigaction *
 
 namespace {
 Thread *make_memory(std::uint32_t slot) noexcept {
+  TMH_ASSERT(slot < kSlots);
   auto *memory =
       static_cast<std::uint8_t *>(map_memory(kStackBytes + sizeof(Thread), Sharing::kPrivate));
   Thread *thread = memory == nullptr ? nullptr : new (memory + kStackBytes) Thread;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/mappings.h"
 #include "rtm_emulator/publish.h"
 
@@ -17,6 +18,9 @@ constexpr std::uint32_t kSetsMax = 1u << 16;
 // Elision reads its lock first; comparing these at each new line finds a native lock holder before
 // what it writes can mislead us.
 constexpr std::uint32_t kFirstLines = 4;
+static_assert(kTableEntries == 4 * kLinesMax);
+static_assert(kLinesMax <= 1u << 20, "an entry of the table has 20 bits for a line");
+static_assert(kStagedBytes == kLinesMax * kLineBytes, "a commit may change every line");
 
 std::uint32_t hash_of(std::uint64_t line_address, std::uint32_t bits) noexcept {
   return static_cast<std::uint32_t>(line_address / kLineBytes * 0x9E37'79B9'7F4A'7C15u >>
@@ -47,6 +51,9 @@ bool TxMemory::allocate() noexcept {
 }
 
 void TxMemory::begin(const Knobs &knobs, std::uint32_t slot, Dice *dice) noexcept {
+  TMH_ASSERT(knobs.sets <= kSetsMax && (knobs.sets & (knobs.sets - 1)) == 0);
+  TMH_ASSERT(knobs.read_lines <= kLinesMax && knobs.ways <= 255);  // ways_ counts in bytes
+  TMH_ASSERT(slot < kSlots && dice != nullptr);
   knobs_ = knobs;
   slot_ = slot;
   dice_ = dice;
@@ -98,6 +105,7 @@ bool TxMemory::write(std::uint64_t address, const void *from, std::size_t bytes)
 }
 
 bool TxMemory::touch(std::uint64_t address, Intent intent, std::uint32_t *line) noexcept {
+  TMH_ASSERT(address % kLineBytes == 0);
   if (last_ < count_ && lines_[last_].address == address) {
     *line = last_;
   } else {
@@ -116,6 +124,7 @@ bool TxMemory::touch(std::uint64_t address, Intent intent, std::uint32_t *line) 
 
 bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_index,
                    std::uint32_t *line) noexcept {
+  TMH_ASSERT(table_index < kTableEntries);
   if (count_ >= knobs_.read_lines) return fail(Cause::kCapacity);
   if (!copy_stable(address, intent, count_)) return false;
   copy_line(current(count_), original(count_));
@@ -138,6 +147,7 @@ bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_ind
 }
 
 bool TxMemory::mark_written(std::uint32_t line) noexcept {
+  TMH_ASSERT(line < count_ && lines_[line].written == 0);
   const std::uint64_t address = lines_[line].address;
   if (!page_allows(address, Intent::kWrite)) return fail(Cause::kPageFault);
   std::uint8_t &in_set = ways_[address / kLineBytes & (knobs_.sets - 1)];  // end() clears it
@@ -227,6 +237,7 @@ bool TxMemory::is_valid(std::uint32_t lines) noexcept {
 }
 
 bool TxMemory::is_valid_in_use(std::uint32_t lines) noexcept {
+  TMH_ASSERT(lines <= count_);
   note_mapping_changes();
   for (std::uint32_t line = 0; line < lines; ++line) {
     if (!pages_are_checked_ && !page_allows(lines_[line].address, Intent::kRead)) return false;

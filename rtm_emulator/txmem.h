@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "rtm_emulator/assert.h"
 #include "rtm_emulator/domain.h"
 #include "rtm_emulator/pages.h"
 #include "rtm_emulator/policy.h"
@@ -71,6 +72,7 @@ class TxMemory {
   [[nodiscard]] bool make_writable() noexcept;
   void take_line(std::uint64_t address, Intent intent) noexcept;
   [[nodiscard]] std::uint8_t *original(std::uint32_t line) noexcept {
+    TMH_ASSERT(line < kLinesMax);
     return data_ + std::size_t{line} * 2 * kLineBytes;
   }
   [[nodiscard]] std::uint8_t *current(std::uint32_t line) noexcept {

@@ -13,11 +13,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "storage/heap/heap.h"
@@ -56,6 +59,7 @@ Exit exit_for(PartState state) noexcept {
   return Exit::kDamage;
 }
 PartState state_of(Errc error) noexcept {
+  TMH_ASSERT(error != Errc::kOk);
   return exit_of(error) == Exit::kDamage ? PartState::kDamaged : PartState::kUnreadable;
 }
 
@@ -67,6 +71,8 @@ struct HeapAnswer {
   Errc error = Errc::kOk;
   HeapCensus census;
 };
+static_assert(std::is_trivially_copyable_v<HeapAnswer> && sizeof(HeapAnswer) <= PIPE_BUF,
+              "a child writes it into a pipe in one piece");
 
 HeapAnswer walk_heap(int file, const SegmentRecordV1 &segment) {
   HeapAnswer answer;
@@ -85,6 +91,7 @@ HeapAnswer walk_heap(int file, const SegmentRecordV1 &segment) {
 enum class Reader : std::uint8_t { kAnswered, kKilled, kNotStarted };
 
 Reader walk_heap_in_child(int file, const SegmentRecordV1 &segment, HeapAnswer *answer) {
+  TMH_ASSERT(file >= 0 && answer != nullptr);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Reader::kNotStarted;
   const pid_t child = ::fork();
@@ -129,6 +136,7 @@ Part judge_heap(const std::string &path, const SegmentRecordV1 &segment, int fil
 }
 
 Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
+  TMH_ASSERT(storage::is_used(segment));
   Part part{{}, PartState::kDamaged, {}};
   const std::string path = segment_path(folder, segment);
   platform::FileDescriptor file;
@@ -323,6 +331,7 @@ const char *to_string(PartState state) noexcept {
 
 Exit run(const CheckCommand &command) {
   const std::vector<Part> parts = check_domain(command.domain);
+  TMH_ASSERT(!parts.empty());  // the structure is one
   PartState worst = PartState::kSound;
   for (const Part &part : parts) worst = std::max(worst, part.state);
   if (command.json) {

@@ -13,6 +13,10 @@ namespace tmh::tools {
 
 // From good to bad: the worst part decides.
 enum class PartState : std::uint8_t { kSound, kUnchecked, kTorn, kUnreadable, kDamaged };
+static_assert(PartState::kSound < PartState::kUnchecked &&
+              PartState::kUnchecked < PartState::kTorn);
+static_assert(PartState::kTorn < PartState::kUnreadable &&
+              PartState::kUnreadable < PartState::kDamaged);
 
 struct Part {
   std::string name;  // "structure", "heap a.db", "log"

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <map>
 #include <new>
 #include <string_view>
@@ -19,6 +21,7 @@
 #include "examples/workloads/workload.hpp"
 #include "levels/line/capacity.h"
 #include "observe/perf/encode.h"
+#include "platform/assert.h"
 #include "programs/command_line.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
@@ -73,6 +76,7 @@ void read_as_decimal(Option option) {
 
 // As the library says it of a variable.
 std::string right_values(const std::string &text, const char *values) {
+  TMH_ASSERT(values != nullptr);
   return fmt::format("'{}'; right values: {}", text, values);
 }
 
@@ -153,6 +157,7 @@ class CommandLine {
   }
 
   int run(int argc, const char *const *argv) {
+    TMH_ASSERT(argv != nullptr);
     std::string asked;  // --help, --version
     if (const auto status = line_.parse(argc, argv, &asked)) {
       if (*status != 0) return static_cast<int>(Exit::kUsage);
@@ -161,6 +166,7 @@ class CommandLine {
         return Exit::kOk;
       };
     }
+    TMH_ASSERT(chosen_ != nullptr);  // a subcommand is required, and each says what it runs
     try {
       const Exit exit = chosen_();
       flush_output();
@@ -192,6 +198,7 @@ class CommandLine {
   template <class Task>
   Command add(Command to, const char *name, const char *description, Task *command,
               const char *example) {
+    TMH_ASSERT(command != nullptr);
     Command sub = add_bare(to, name, description, command, example);
     sub.add_option("DOMAIN", command->domain, "folder of the domain").required();
     return sub;
@@ -201,6 +208,7 @@ class CommandLine {
   template <class Task>
   Command add_bare(Command to, const char *name, const char *description, Task *command,
                    const char *example) {
+    TMH_ASSERT(name != nullptr && description != nullptr && example != nullptr);
     Command sub = to.add_subcommand(name, description);
     sub.add_flag("--json", command->json, "print JSON");
     sub.footer(fmt::format("Example: {}\n{}", example, kExitCodes));
@@ -259,6 +267,7 @@ class CommandLine {
   }
 
   void add_live(LiveCommand::Kind kind, const char *name, const char *description) {
+    TMH_ASSERT(static_cast<std::size_t>(kind) < kLiveKinds);
     LiveCommand &command = live_[static_cast<std::size_t>(kind)];
     command.kind = kind;
     const bool needs_folder = kind != LiveCommand::Kind::kCheckpoint;
@@ -509,6 +518,7 @@ class CommandLine {
       Value ignored{};
       return parse(text, &ignored) == Errc::kOk;
     };
+    TMH_ASSERT(spec != nullptr && values != nullptr);
     Option option = sub.add_option(name, *spec, fmt::format("{}: {}", about, values));
     option.check([values, is_right](const std::string &text) {
       return is_right(text) ? std::string() : right_values(text, values);
@@ -578,6 +588,7 @@ class CommandLine {
     Option capacity = sub.add_option("--capacity", run_.capacity,
                                      "what fits into an instance of level 1, see tmh policies");
     capacity.check(check_capacity);
+    TMH_ASSERT(check_capacity("unlimited").empty() && check_capacity("l1d").empty());
     values_[capacity].words = {"unlimited", "l1d"};
     add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found",
                        tracking_values());
@@ -592,7 +603,11 @@ class CommandLine {
   // What CLI11 cannot say: one option against another.
   void check_run() const {
     using programs::refuse_option;
+    TMH_ASSERT(workloads::find(run_.workload) != nullptr);  // one of the words
     const workloads::Description &workload = *workloads::find(run_.workload);
+    static_assert(std::uint64_t{workloads::kWorkersMax} * workloads::kWorkersMax <=
+                      std::numeric_limits<unsigned>::max(),
+                  "neither is more than kWorkersMax, and the product of both fits");
     if (run_.processes * run_.threads > workloads::kWorkersMax)
       refuse_option("--threads", fmt::format("at most {} threads in all", workloads::kWorkersMax));
     if (run_.size > workload.size_max)
@@ -620,7 +635,9 @@ class CommandLine {
       "tmh"};
   RecoverCommand recover_;
   ImageCommand image_;
-  LiveCommand live_[4];
+  static constexpr std::size_t kLiveKinds = 4;
+  static_assert(kLiveKinds == static_cast<std::size_t>(LiveCommand::Kind::kCopy) + 1);
+  LiveCommand live_[kLiveKinds];
   LogDumpCommand dump_;
   LogFollowCommand follow_;
   LogVerifyCommand verify_;
@@ -646,6 +663,7 @@ class CommandLine {
 
 // "tmh log --follow" is "tmh log follow", which a parser with subcommands cannot say.
 int run_command_line(int argc, const char *const *argv) {
+  TMH_ASSERT(argc >= 0 && argv != nullptr);
   std::vector<const char *> words(argv, argv + argc);
   if (words.size() > 2 && words[1] == std::string_view("log") &&
       words[2] == std::string_view("--follow"))

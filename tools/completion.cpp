@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
+
 namespace tmh::tools {
 
 namespace {
@@ -18,6 +20,7 @@ std::string words_of_argument(const Option &option) {
   const std::string type = option.type();
   const std::size_t begin = type.find('{'), end = type.find('}');
   if (begin == std::string::npos || end == std::string::npos) return {};
+  TMH_ASSERT(begin < end);
   std::string words = " " + type.substr(begin + 1, end - begin - 1);
   std::replace(words.begin(), words.end(), ',', ' ');
   return words;
@@ -43,6 +46,7 @@ bool takes_folder(const Command &command) {
 
 // What may stand behind an option: its words, a folder, a file; nothing where it takes a number.
 std::string offer_behind(const Option &option, const ValuesOf &values) {
+  TMH_ASSERT(!option.long_names().empty());
   const std::string name = option.long_names().front();
   if (const auto found = values.find(option); found != values.end())
     return fmt::format("words=\"{}\" kind={}", fmt::join(found->second.words, " "),
@@ -71,6 +75,7 @@ std::string cases_of_values(const Command &command, const ValuesOf &values) {
 // path: the subcommands so far, each with a blank before it; "" is the command itself.
 void add_cases(const Command &command, const std::string &path, const ValuesOf &values,
                std::string *known, std::string *cases) {
+  TMH_ASSERT(known != nullptr && cases != nullptr);
   *cases += fmt::format("    \"{}\")\n      words=\"{}\"\n", path, words_after(command));
   if (takes_folder(command)) *cases += "      kind=-d\n";
   if (const std::string behind = cases_of_values(command, values); !behind.empty())

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"
@@ -31,6 +32,7 @@ namespace {
 
 constexpr int kTries = 3;  // a participant may be in the middle of a change; it takes microseconds
 void pause_ms(long ms) noexcept {
+  TMH_ASSERT(ms >= 0 && ms < 1000);
   const timespec wait{0, ms * 1'000'000};
   nanosleep(&wait, nullptr);
 }
@@ -42,8 +44,10 @@ std::string read_regular(const std::string &path, std::uint64_t bytes_max) {
 }
 
 using StateBytes = std::array<std::byte, sizeof(page::DomainState)>;
+static_assert(sizeof(page::DomainState::boot_id) == sizeof(platform::BootId::text));
 
 bool read_state_of_this_boot(const std::string &folder, StateBytes *state) noexcept {
+  TMH_ASSERT(state != nullptr);
   FileDescriptor fd;
   (void)platform::open_regular(folder + "/tmh.state", O_RDONLY, platform::FileRole::kOwn, &fd);
   const platform::BootId boot = platform::this_boot();
@@ -57,6 +61,10 @@ bool read_state_of_this_boot(const std::string &folder, StateBytes *state) noexc
 // has ended.
 bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
   using storage::Participant;
+  static_assert(sizeof(platform::ProcessId::pid) == sizeof(Participant::pid) &&
+                sizeof(platform::ProcessId::start_time) == sizeof(Participant::start_time) &&
+                sizeof(platform::ProcessId::stack_start) == sizeof(Participant::stack_start));
+  TMH_ASSERT(record != nullptr && out != nullptr);
   std::uint32_t state;
   platform::ProcessId process;
   char name[sizeof Participant::name + 1] = {};
@@ -76,6 +84,7 @@ bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
 // In our copy, as the next open would in the file: a growth may have been cut short, or be going
 // on.
 Errc settle_sizes(const std::string &folder, ControlFile *control, std::string *why) {
+  TMH_ASSERT(control != nullptr && why != nullptr);
   for (storage::SegmentRecordV1 &record : control->segments) {
     if (!storage::is_used(record)) continue;
     const Errc error =
@@ -185,11 +194,15 @@ const CheckpointV1 &CheckpointSlots::get(const std::string &folder) const {
     if (one.error == Errc::kForeignVersion || one.error == Errc::kNotADomain)
       throw Error(one.error, path + ": " + one.why);
   }
+  TMH_ASSERT(current < 2);
   if (current < 0) throw Error(Errc::kCorrupt, path + ": " + slot[0].why + "; " + slot[1].why);
   return slot[current].content;
 }
 
 bool is_elsewhere(const std::byte *domain_state) noexcept {
+  static_assert(sizeof(platform::Place::pids) == sizeof(page::DomainState::pid_namespace) &&
+                sizeof(platform::Place::clock) == sizeof(page::DomainState::time_namespace));
+  TMH_ASSERT(domain_state != nullptr);
   platform::Place here, there;
   std::memcpy(&there.pids, domain_state + offsetof(page::DomainState, pid_namespace),
               sizeof there.pids);

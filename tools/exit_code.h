@@ -2,6 +2,8 @@
 // them.
 #pragma once
 
+#include <sysexits.h>
+
 #include <tmh/error.hpp>
 
 namespace tmh::tools {
@@ -17,6 +19,7 @@ enum class Exit : int {
   kTimedOut = 5,  // checkpoint, archive, backup, copy: --timeout has passed
   kUsage = 64     // the command line is wrong (EX_USAGE of sysexits.h)
 };
+static_assert(static_cast<int>(Exit::kUsage) == EX_USAGE && Exit::kTimedOut < Exit::kUsage);
 
 [[nodiscard]] constexpr Exit exit_of(Errc code) noexcept {
   switch (code) {

@@ -1,10 +1,12 @@
 // tools/failure.cpp -- names of error codes.
 #include "tools/failure.h"
 
+#include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "tools/print.h"
 
@@ -79,6 +81,7 @@ const char *errc_name(Errc code) noexcept {
 }
 
 Exit exit_of(const Error &error) noexcept {
+  TMH_ASSERT(error.errc() != Errc::kOk);
   const auto *const specific = dynamic_cast<const SpecificError *>(&error);
   return specific != nullptr ? specific->exit() : exit_of(error.errc());
 }
@@ -108,6 +111,7 @@ bool tells_all(Errc code) noexcept {
 // "file: No such file or directory", as platform::fail_errno() makes it.
 bool ends_with_errno(const std::string &detail) {
   constexpr int kErrnoMax = 133;
+  static_assert(kErrnoMax == EHWPOISON, "the largest that Linux has");
   for (int number = 1; number <= kErrnoMax; ++number)
     if (detail.ends_with(std::string(": ") + std::strerror(number))) return true;
   return false;
@@ -130,7 +134,10 @@ std::string sentence(const Error &error) {
                      static_cast<int>(exit_of(error)));
 }
 
-void refuse(Errc code, const std::string &detail) { throw Refusal(code, detail); }
+void refuse(Errc code, const std::string &detail) {
+  TMH_ASSERT(code != Errc::kOk);
+  throw Refusal(code, detail);
+}
 
 void check(Errc code) {
   if (code != Errc::kOk) throw Error(code, platform::failure_detail());

@@ -6,6 +6,7 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/assert.h"
 #include "tools/exit_code.h"
 
 namespace tmh::tools {
@@ -20,7 +21,9 @@ class Refusal : public Error {
 class SpecificError : public Refusal {
  public:
   SpecificError(Exit exit, Errc code, const std::string &detail)
-      : Refusal(code, detail), exit_(exit) {}
+      : Refusal(code, detail), exit_(exit) {
+    TMH_ASSERT(exit != Exit::kOk);
+  }
   [[nodiscard]] Exit exit() const noexcept { return exit_; }
 
  private:

@@ -10,6 +10,7 @@
 #include <tmh/image.hpp>
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
@@ -25,6 +26,9 @@ namespace fs = std::filesystem;
 
 // None is asked for: the log's end.
 Moment moment_of(const ImageCommand &command) {
+  TMH_ASSERT(command.lsn.has_value() + command.clock.has_value() + !command.name.empty() +
+                 !command.time.empty() <=
+             1);
   if (command.lsn) return Moment::lsn(*command.lsn);
   if (command.clock) return Moment::clock(*command.clock);
   if (!command.name.empty()) return Moment::named(command.name);
@@ -38,11 +42,14 @@ Moment moment_of(const ImageCommand &command) {
 }
 
 bool is_zero(const std::byte *page) {
+  TMH_ASSERT(page != nullptr);
   return std::all_of(page, page + kPageBytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 // Pages of zeros become holes.
 void write_segment(const ImageSegment &segment, const std::string &path) {
+  TMH_ASSERT(segment.size_bytes % kPageBytes == 0 &&
+             (segment.data != nullptr || segment.size_bytes == 0));
   using platform::DiskFile;
   DiskFile file;
   std::error_code ignored;
@@ -65,6 +72,7 @@ bool lies_inside(const fs::path &path) {
 
 // Under another name until it is whole, as a backup.
 void write_to(const ImageInfo &info, std::string to) {
+  TMH_ASSERT(!to.empty());
   while (to.size() > 1 && to.back() == '/') to.pop_back();
   const std::string unnamed = to + ".incomplete";
   std::error_code ignored;

@@ -9,6 +9,7 @@
 
 #include "hierarchy/exchange/exchange.h"
 #include "levels/line/layout.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "storage/log/log_source.h"
@@ -71,6 +72,9 @@ class Info {
         bytes.size() < sizeof(line::LineStateV1))
       return;
     std::uint64_t counts[line::kHardwareCountsMax];
+    static_assert(sizeof counts == sizeof(line::LineStateV1::hardware_counts));
+    static_assert(static_cast<std::size_t>(hierarchy::HardwareCount::kEnd) <=
+                  line::kHardwareCountsMax);
     std::uint32_t version = 0;
     std::memcpy(&version, bytes.data() + offsetof(line::LineStateV1, version), sizeof version);
     if (version != line::kLineStateVersion) return;
@@ -123,6 +127,7 @@ class Info {
   }
 
   Json slot_json(const CheckpointSlots &slots, int index) {
+    TMH_ASSERT(slots.exists && index >= 0 && index < 2);
     const CheckpointSlots::Slot &slot = slots.slot[index];
     if (slot.error != Errc::kOk) {
       problems_.push_back(storage::checkpoint_path(folder_) + ": " + slot.why);
@@ -141,6 +146,7 @@ class Info {
   }
 
   void gather_log(const CheckpointV1 &current) {
+    TMH_ASSERT(current.log_file_bytes >= storage::kLogFileBytesMin);
     const storage::LogIdentity identity{{current.domain_id[0], current.domain_id[1]},
                                         current.log_file_bytes};
     const std::uint64_t needed = storage::file_of(current.previous_lsn, current.log_file_bytes);
@@ -184,8 +190,12 @@ class Info {
   std::vector<std::string> problems_;
 };
 
-std::string text(const Json &json, const char *key) { return json.at(key).get<std::string>(); }
+std::string text(const Json &json, const char *key) {
+  TMH_ASSERT(json.contains(key));
+  return json.at(key).get<std::string>();
+}
 std::uint64_t number(const Json &json, const char *key) {
+  TMH_ASSERT(json.contains(key));
   return json.at(key).get<std::uint64_t>();
 }
 

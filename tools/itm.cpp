@@ -7,6 +7,7 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/assert.h"
 #include "tools/commands.h"
 #include "tools/failure.h"
 #include "tools/preloaded_program.h"
@@ -29,6 +30,7 @@ bool is_of_pages(const std::string &method) {
 
 // The engine has malloc() and threads of the program, so it goes before the libitm.
 void preload_pages(const std::string &libitm) {
+  TMH_ASSERT(!libitm.empty());
   const auto pages = std::filesystem::path(libitm).parent_path() / kPagesLibrary;
   std::error_code error;
   if (!std::filesystem::exists(pages, error))

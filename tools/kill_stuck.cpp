@@ -19,8 +19,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,6 +32,7 @@
 #include "hierarchy/api/handles.h"
 #include "hierarchy/domain/domain.h"
 #include "hierarchy/exchange/exchange.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"
@@ -49,6 +52,7 @@ using hierarchy::Asked;
 // Joining waits for no more than short locks, unless their holder is stopped.
 constexpr std::uint64_t kJoinNs = 5'000'000'000;
 constexpr std::uint64_t kLookNs = 5'000'000;
+static_assert(kLookNs < kJoinNs, "a wait looks more than once");
 
 void pause_ns(std::uint64_t ns) {
   const timespec wait{static_cast<time_t>(ns / 1'000'000'000),
@@ -63,6 +67,9 @@ struct Answer {
   Asked asked = Asked::kEnded;
   bool has_ended = false;
 };
+// At most a pipe's 64 KiB.
+constexpr std::size_t kAnswersMax = 4096;
+static_assert(std::is_trivially_copyable_v<Answer> && kAnswersMax * sizeof(Answer) <= 64u << 10);
 
 class Asking {
  public:
@@ -145,6 +152,9 @@ class Asking {
 // was killed.
 bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t deadline_ns,
               std::vector<Answer> *out) {
+  TMH_ASSERT(body != nullptr && out != nullptr);
+  TMH_ASSERT(deadline_ns / 1'000'000 <=
+             static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) check(platform::fail_errno(Errc::kIo, "a pipe"));
   const platform::FileDescriptor reading(ends[0]);
@@ -157,7 +167,6 @@ bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t de
     int status = 0;
     try {
       const std::vector<Answer> answers = body();
-      // At most a pipe's 64 KiB: 4,096 instances.
       const std::size_t bytes = answers.size() * sizeof(Answer);
       if (::write(writing.get(), answers.data(), bytes) != static_cast<ssize_t>(bytes)) status = 1;
     } catch (const Error &error) {
@@ -172,7 +181,7 @@ bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t de
   const int ready = ::poll(&readable, 1, static_cast<int>(deadline_ns / 1'000'000));
   const bool hung = ready == 0;
   if (hung) (void)::kill(child, SIGKILL);
-  std::array<Answer, 4096> buffer;
+  std::array<Answer, kAnswersMax> buffer;
   const ssize_t bytes = hung ? 0 : ::read(reading.get(), buffer.data(), sizeof buffer);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -222,6 +231,7 @@ const char *meaning(const std::string &outcome) {
 }
 
 bool kill_process(const ParticipantCounters &who) {
+  TMH_ASSERT(who.is_alive && who.pid > 0);
   const platform::ProcessId id{who.pid, who.start_time, who.stack_start};
   if (!platform::kill_exactly(id)) return false;
   const std::uint64_t deadline = platform::monotonic_ns() + kJoinNs;
@@ -259,6 +269,7 @@ bool runs_on(const std::string &outcome) {
 
 Json ask(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant,
          bool *answered) {
+  TMH_ASSERT(!meant.empty() && answered != nullptr);
   std::vector<std::uint32_t> slots;
   for (const ParticipantCounters &one : meant) slots.push_back(one.slot);
   const auto grace_ns = static_cast<std::uint64_t>(command.grace_s * 1e9);
@@ -286,6 +297,7 @@ Json ask(const KillStuckCommand &command, const std::vector<ParticipantCounters>
 
 void kill_those_left(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant,
                      Json *instances) {
+  TMH_ASSERT(command.kill && instances != nullptr);
   bool is_anybody_killed = false;
   const std::vector<ParticipantCounters> still = choose(command, read_counters(command.domain));
   for (const ParticipantCounters &one : meant) {

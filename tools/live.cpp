@@ -6,6 +6,7 @@
 
 #include <tmh/domain.hpp>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
@@ -67,6 +68,7 @@ std::string oldest_reader(const Domain &domain) {
 }
 
 Exit checkpoint(const LiveCommand &command, const Joined &joined) {
+  TMH_ASSERT(command.kind == LiveCommand::Kind::kCheckpoint);
   const Domain &domain = joined.domain;
   const auto lsn = [&] {
     return read_checkpoint(domain.folder(), *joined.control).get(domain.folder()).lsn;
@@ -93,6 +95,7 @@ Exit checkpoint(const LiveCommand &command, const Joined &joined) {
 }
 
 Exit archive(const LiveCommand &command, const Joined &joined) {
+  TMH_ASSERT(command.kind == LiveCommand::Kind::kArchive);
   std::error_code ignored;
   if (fs::equivalent(command.to, joined.domain.folder(), ignored))
     refuse(Errc::kBadArgument, command.to + " is the domain's own folder");
@@ -136,6 +139,7 @@ Copied facts_of(const std::string &folder) {
 // A backup that is recovered before it gets its name: a closed domain, which goes its own way from
 // here on.
 RecoveryInfo copy_to(const LiveCommand &command, const Joined &joined) {
+  TMH_ASSERT(command.kind == LiveCommand::Kind::kCopy);
   std::string to = command.to;
   while (to.size() > 1 && to.back() == '/') to.pop_back();
   std::error_code ignored;
@@ -161,6 +165,7 @@ RecoveryInfo copy_to(const LiveCommand &command, const Joined &joined) {
 Exit backup(const LiveCommand &command, const Joined &joined) {
   const auto start = Clock::now();
   const bool is_copy = command.kind == LiveCommand::Kind::kCopy;
+  TMH_ASSERT(is_copy || command.kind == LiveCommand::Kind::kBackup);
   RecoveryInfo recovered;
   if (is_copy)
     recovered = copy_to(command, joined);

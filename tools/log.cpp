@@ -1,6 +1,7 @@
 // tools/log.cpp -- tmh log dump, tmh log verify: the redo log as recovery would read it.
 #include <fmt/format.h>
 
+#include "platform/assert.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
@@ -59,6 +60,7 @@ std::string end_text(const LogEnd &end, bool is_open) {
 constexpr const char *kNeverMade = "its creation was cut off; the next open makes its log";
 
 [[noreturn]] void refuse_behind_end(Lsn from, Lsn end) {
+  TMH_ASSERT(from > end);
   refuse(Errc::kBadArgument,
          fmt::format("LSN {} lies behind the end of the log at LSN {}", from, end));
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "storage/log/log_tail.h"
 #include "tools/commands.h"
@@ -56,6 +57,7 @@ class EndSignals {
  private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
   static inline std::atomic<bool> asked_;
+  static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler stores it");
   struct sigaction before_[std::size(kSignals)], pipe_before_;
 };
 
@@ -66,6 +68,7 @@ bool has_no_reader() noexcept {
 }
 
 LogEntry entry_of(const TailEntry &tail) {
+  TMH_ASSERT(tail.kind == TailEntry::Kind::kTransaction || tail.kind == TailEntry::Kind::kOpening);
   LogEntry entry;
   entry.kind =
       tail.kind == TailEntry::Kind::kOpening ? LogEntry::Kind::kOpen : LogEntry::Kind::kTransaction;
@@ -117,6 +120,7 @@ class Follower {
     return {{slot.domain_id[0], slot.domain_id[1]}, slot.log_file_bytes};
   }
   [[nodiscard]] TailStart start() const {
+    TMH_ASSERT(!command_.from || !command_.from_stamp);
     if (command_.from) return {TailStart::Kind::kLsn, *command_.from};
     if (command_.from_stamp) return {TailStart::Kind::kStamp, *command_.from_stamp};
     return {};
@@ -169,6 +173,7 @@ class Follower {
     }
   }
   void tell_undone(const TailEntry &entry) const {
+    TMH_ASSERT(entry.kind == TailEntry::Kind::kUndone);
     if (command_.json)
       print_line(Json{{"type", "undone"},
                       {"behind", entry.lsn},
@@ -179,6 +184,7 @@ class Follower {
                         entry.may_undo ? ", perhaps more" : ""));
   }
   void tell_gap(const TailEntry &entry) const {
+    TMH_ASSERT(entry.kind == TailEntry::Kind::kGap);
     if (command_.json)
       print_line(Json{{"type", "skipped"},
                       {"from", entry.lsn},

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
 #include "tools/moment.h"
 
 namespace tmh::tools {
@@ -16,10 +17,12 @@ namespace {
 
 // "3", "0-7,9"
 std::string line_list(storage::LineMask lines) {
+  static_assert(storage::kLinesPerPage == 64, "a mask has a bit for each");
   std::string text;
   while (lines != 0) {
     const int first = std::countr_zero(lines);
     const int run = std::countr_one(lines >> first);
+    TMH_ASSERT(run > 0 && first + run <= 64);
     text += fmt::format("{}{}", text.empty() ? "" : ",", first);
     if (run > 1) text += fmt::format("-{}", first + run - 1);
     lines = first + run == 64 ? 0 : lines >> (first + run) << (first + run);

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "platform/assert.h"
+
 namespace tmh::tools {
 
 using storage::CheckpointV1;
@@ -60,6 +62,7 @@ class Checker {
 }  // namespace
 
 LogVerdict verify_log(const std::string &folder, const ControlFile &control) {
+  TMH_ASSERT(control.header.durability != 0);
   LogVerdict verdict;
   const CheckpointSlots slots = read_checkpoint(folder, control);
   if (was_never_made(folder, control, slots)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "storage/log/log_start.h"
 #include "tools/domain_files.h"
@@ -26,6 +27,7 @@ namespace {
 // 100 looks of 20 ms: a writer that stays ahead of us for 2 s is not waited for.
 constexpr unsigned kResumesMax = 100;
 constexpr timespec kSecondLook{0, 20'000'000};
+static_assert(kResumesMax * kSecondLook.tv_nsec == 2'000'000'000);
 
 LogIdentity identity(const CheckpointV1 &checkpoint) noexcept {
   return {{checkpoint.domain_id[0], checkpoint.domain_id[1]}, checkpoint.log_file_bytes};
@@ -40,6 +42,7 @@ LogWalk::LogWalk(std::string folder, std::string archive, const storage::Control
 }
 
 void LogWalk::start(const CheckpointV1 &from) {
+  TMH_ASSERT(from.log_file_bytes >= storage::kLogFileBytesMin);
   from_ = from;
   whole_ = from.lsn;
   generation_ = from.generation;
@@ -51,6 +54,7 @@ void LogWalk::start(const CheckpointV1 &from) {
 }
 
 bool LogWalk::next(LogEntry *entry) {
+  TMH_ASSERT(entry != nullptr && reader_ != nullptr);
   for (;;) {
     RecordView record;
     const Errc error = reader_->next(&record);
@@ -68,6 +72,7 @@ bool LogWalk::next(LogEntry *entry) {
 }
 
 void add_record(const RecordView &record, LogEntry *entry) {
+  TMH_ASSERT(record.at != nullptr && entry != nullptr);
   ++entry->records;
   entry->bytes += record.header.length;
   if (record.kind() == RecordKind::kOpen) return;
@@ -106,6 +111,7 @@ bool LogWalk::take(const RecordView &record, LogEntry *entry) {
   building_.time_ns = header.time_ns;
   whole_ = record.end();
   generation_ = header.generation;
+  TMH_ASSERT(building_.records != 0 && building_.lsn < building_.end);
   *entry = std::move(building_);
   building_ = {};
   return true;
@@ -113,6 +119,7 @@ bool LogWalk::take(const RecordView &record, LogEntry *entry) {
 
 // At an end that may be one because a writer is at it.
 bool LogWalk::resume(Errc error) {
+  TMH_ASSERT(resumes_ <= kResumesMax);
   const bool in_doubt =
       error == Errc::kLogDamaged || error == Errc::kLogMissing || (error == Errc::kOk && end_.torn);
   if (!in_doubt || stopped_at_ == whole_ || resumes_ == kResumesMax) return false;

@@ -61,8 +61,7 @@ struct LogEnd {
 
 class LogWalk {
  public:
-  // folder: the domain's; control outlives the walk. from: where to start. REQUIRES:
-  // from.log_file_bytes is right.
+  // folder: the domain's; control outlives the walk. from: where to start; verified.
   LogWalk(std::string folder, std::string archive, const storage::ControlFile &control,
           const storage::CheckpointV1 &from);
   // False at the end.

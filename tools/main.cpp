@@ -13,6 +13,7 @@ namespace {
 // and what is said there. What stands there now takes nothing and gives nothing, as if it were
 // closed, and programs that we become or start have it closed.
 void occupy_standard_streams() noexcept {
+  static_assert(STDIN_FILENO + 1 == STDOUT_FILENO && STDOUT_FILENO + 1 == STDERR_FILENO);
   for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number) {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
     (void)::open("/dev/null", (number == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
+
 namespace tmh::tools {
 
 namespace {
@@ -18,6 +20,7 @@ constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 // All of `text`, digits only.
 template <class Number>
 bool parse_digits(std::string_view text, Number *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
   return error == std::errc{} && end == text.data() + text.size();
@@ -43,6 +46,7 @@ std::optional<std::uint64_t> local_seconds(std::string_view text) {
                 {8, 2, &wanted.tm_mday, 0},    {11, 2, &wanted.tm_hour, 0},
                 {14, 2, &wanted.tm_min, 0},    {17, 2, &wanted.tm_sec, 0}};
   for (const auto &field : fields) {
+    TMH_ASSERT(field.at + field.digits <= text.size());
     if (!parse_digits(text.substr(field.at, field.digits), field.to)) return std::nullopt;
     *field.to -= field.offset;
   }
@@ -91,6 +95,7 @@ std::string bytes_text(std::uint64_t bytes) {
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
   for (; value >= 1023.95 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  TMH_ASSERT(unit < kUnits.size());
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
@@ -101,6 +106,7 @@ std::string duration_text(std::uint64_t us) {
 }
 
 std::string counted(std::uint64_t count, std::string_view noun) {
+  TMH_ASSERT(!noun.empty());
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 

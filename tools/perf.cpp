@@ -9,6 +9,7 @@
 #include <tmh/perf.hpp>
 
 #include "observe/perf/processors.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "tools/commands.h"
 #include "tools/failure.h"
@@ -30,6 +31,7 @@ struct PerfReport {
 };
 
 std::string ended(const ProgramResult &result) {
+  TMH_ASSERT(result.start_error == 0);
   return result.signal != 0
              ? fmt::format("killed by signal {} ({})", result.signal, ::strsignal(result.signal))
              : fmt::format("exit status {}", result.exit_status);
@@ -43,6 +45,7 @@ std::string number_text(std::uint64_t number) {
 
 std::string note(const Reading &reading) {
   std::string text;
+  TMH_ASSERT(!reading.is_scaled() || reading.enabled_ns != 0);
   if (reading.is_scaled())
     text += fmt::format(
         "  scaled: counted {} in {:.1f} % of the time", number_text(reading.counted),
@@ -140,7 +143,10 @@ class Output {
   std::FILE *file_ = nullptr;
 };
 
-constexpr Processor processor(std::size_t i) { return static_cast<Processor>(i); }
+constexpr Processor processor(std::size_t i) {
+  TMH_ASSERT(i < perf::kProcessors);
+  return static_cast<Processor>(i);
+}
 
 Json encodings_json() {
   Json processors = Json::array();
@@ -211,6 +217,7 @@ Exit print_encodings(const PerfCommand &command) {
 
 Exit run(const PerfCommand &command) {
   if (command.encodings) return print_encodings(command);
+  TMH_ASSERT(!command.program.empty());
   Output output(command.output);
   WatchedProgram program(command.program);
   perf::CountersOptions options;

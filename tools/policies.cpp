@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hierarchy/domain/domain.h"
+#include "platform/assert.h"
 #include "tools/commands.h"
 #include "tools/print.h"
 
@@ -33,6 +34,7 @@ Exit run(const PoliciesCommand &command) {
   std::string out;
   for (const Listed &listed : choices) {
     const std::string_view field = listed.choice.field;
+    TMH_ASSERT(!listed.rows.empty());
     out += fmt::format("{}{} ({}{}) -- {}\n", out.empty() ? "" : "\n", listed.choice.variable,
                        field.empty() ? "environment only" : "DomainOptions::", field,
                        listed.choice.about);

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
 #include "tools/failure.h"
 
 namespace tmh::tools {
@@ -25,6 +26,7 @@ void put_first(const char *list, const std::string &entry) {
 }  // namespace
 
 std::string find_library(const LoadedFirst &library, Errc missing) {
+  TMH_ASSERT(library.variable != nullptr && !library.name.empty() && missing != Errc::kOk);
   namespace fs = std::filesystem;
   std::error_code error;
   if (const char *named = std::getenv(library.variable); named != nullptr) {
@@ -42,11 +44,13 @@ std::string find_library(const LoadedFirst &library, Errc missing) {
 }
 
 void set_variable(const std::string &name, const std::string &value) {
+  TMH_ASSERT(!name.empty() && name.find('=') == std::string::npos);
   ::setenv(name.c_str(), value.c_str(), 1);
 }
 
 // LD_PRELOAD is split at spaces, too; LD_LIBRARY_PATH is not, and finds a name without a folder.
 void preload(const std::string &library) {
+  TMH_ASSERT(!library.empty());
   const std::filesystem::path path(library);
   const std::string folder = path.parent_path().string();
   if (folder.find_first_of(":;") != std::string::npos)
@@ -58,6 +62,7 @@ void preload(const std::string &library) {
 }
 
 void become(const std::vector<std::string> &program) {
+  TMH_ASSERT(!program.empty());
   std::vector<char *> arguments;
   for (const std::string &word : program) arguments.push_back(const_cast<char *>(word.c_str()));
   arguments.push_back(nullptr);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "tools/failure.h"
 
@@ -19,6 +20,7 @@ std::string text_of(const Json &document, int indent) { return document.dump(ind
 // Of the character that the text begins with; 0: it begins with none. Shortest forms only, no
 // surrogates (RFC 3629).
 std::size_t utf8_bytes(std::string_view text, std::uint32_t *out) {
+  TMH_ASSERT(!text.empty() && out != nullptr);
   const auto first = static_cast<unsigned char>(text[0]);
   const std::size_t bytes = first < 0x80       ? 1
                             : first >> 5 == 6  ? 2
@@ -55,6 +57,7 @@ std::string printable(std::string_view bytes) {
     const std::size_t wide = utf8_bytes(bytes, &code);
     const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);
     const std::size_t taken = std::max<std::size_t>(wide, 1);
+    TMH_ASSERT(taken <= bytes.size());
     if (wide != 0 && !is_control)
       text += bytes.substr(0, taken);
     else

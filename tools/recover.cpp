@@ -5,6 +5,7 @@
 
 #include <tmh/domain.hpp>
 
+#include "platform/assert.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
@@ -27,6 +28,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine &) = delete;
   ProgressLine &operator=(const ProgressLine &) = delete;
   void show(std::uint64_t done, std::uint64_t total) {
+    TMH_ASSERT(done <= total);
     if (!shown_on_) return;
     used_ = true;
     const double percent =
@@ -125,6 +127,7 @@ void expect_restorable(const RecoverCommand &command, std::uint64_t moment_ns) {
 Exit run(const RecoverCommand &command) {
   expect_domain(command.domain);
   RecoverOptions options;
+  TMH_ASSERT(command.until_lsn == ~0ull || command.until_time.empty());
   options.until_lsn = command.until_lsn;
   options.log_folder = command.logs;
   options.threads = command.threads;

@@ -4,6 +4,7 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/assert.h"
 #include "tools/commands.h"
 #include "tools/preloaded_program.h"
 
@@ -17,6 +18,7 @@ const LoadedFirst kEmulator{"", "libtmh-rtm-emulation.so", "TMH_RTM_EMULATION_LI
 // NAME=VALUE to TMH_RTM_EMULATION_NAME; the library judges both.
 void set_knob(const std::string &knob) {
   const std::size_t equals = knob.find('=');
+  TMH_ASSERT(equals != std::string::npos && equals != 0);  // the command line has looked
   std::string name = knob.substr(0, equals);
   for (char &letter : name)
     letter =

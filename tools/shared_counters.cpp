@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "storage/log/log_state.h"
@@ -32,14 +33,18 @@ using storage::Participant;
 namespace {
 
 using Counts = std::array<std::uint64_t, storage::kCountsMax>;
+static_assert(sizeof(Counts) == sizeof(Participant::counts) &&
+              sizeof(Counts) == sizeof(Participant::counts_before));
 
 void add(const Counts &counts, Counters *to) {
+  TMH_ASSERT(to != nullptr);
   storage::add_counts([&counts](Count which) { return counts[static_cast<std::size_t>(which)]; },
                       to);
 }
 
 // The record of one slot; false when the slot is free.
 bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCounters *out) {
+  TMH_ASSERT(out != nullptr);
   if (field<std::uint32_t>(record, offsetof(Participant, state)) == 0) return false;
   out->pid = field<std::int32_t>(record, offsetof(Participant, pid));
   const platform::ProcessId process{
@@ -73,6 +78,7 @@ bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCou
 // Returns their incarnations, by slot.
 std::vector<std::uint64_t> read_participants(const std::string &folder, std::uint32_t high,
                                              SharedCounters *out) {
+  TMH_ASSERT(out != nullptr);
   const std::size_t slots = std::min(high, storage::kParticipantsMax);
   const std::vector<std::byte> table =
       read_some(folder + "/tmh.participants", slots * sizeof(Participant));
@@ -97,6 +103,7 @@ std::vector<std::uint64_t> read_participants(const std::string &folder, std::uin
 }
 
 void read_log_counters(const std::string &folder, Counters *total) {
+  TMH_ASSERT(total != nullptr);
   const std::vector<std::byte> log = read_some(folder + "/tmh.log.state", sizeof(LogState));
   if (log.size() < sizeof(LogState)) return;  // not durable, or being made
   const auto at = [&log](std::size_t offset) { return field<std::uint64_t>(log.data(), offset); };
@@ -125,6 +132,8 @@ namespace {
 
 // The first time noted at that clock, or later: all moments since are held. 0: none is.
 std::uint64_t time_of(const std::byte *samples, std::uint64_t clock) noexcept {
+  static_assert(sizeof(page::PastState::samples) == page::kSamplesMax * sizeof(page::PastSample));
+  TMH_ASSERT(samples != nullptr);
   std::uint64_t first_clock = ~0ull, time_ns = 0;
   for (std::size_t i = 0; i < page::kSamplesMax; ++i) {
     page::PastSample sample;
@@ -144,6 +153,10 @@ SharedCounters read_counters(const std::string &folder) {
   const std::string path = folder + "/tmh.state";
   const std::vector<std::byte> state = read_some(path, sizeof(DomainState));
   if (state.size() < offsetof(DomainState, incarnation_next)) return out;
+  // What tells versions apart comes before it.
+  static_assert(offsetof(DomainState, boot_id) < offsetof(DomainState, incarnation_next) &&
+                offsetof(DomainState, version) < offsetof(DomainState, incarnation_next) &&
+                offsetof(DomainState, state_bytes) < offsetof(DomainState, incarnation_next));
   const platform::BootId boot = platform::this_boot();
   // Damaged, being made, or of another boot: the next open makes it anew.
   if (field<std::uint64_t>(state.data(), offsetof(DomainState, magic)) != page::kStateMagic ||
@@ -228,6 +241,7 @@ std::string need_key(Need need) {
     if (is_letter) key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     is_between = !is_letter;
   }
+  TMH_ASSERT(!key.empty());
   return key;
 }
 

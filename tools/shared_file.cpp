@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "tools/failure.h"
 
@@ -22,6 +23,7 @@ FileDescriptor open_shared(const std::string &path) {
 
 std::vector<std::byte> read_at(const FileDescriptor &file, const std::string &path,
                                std::uint64_t offset, std::size_t bytes) {
+  TMH_ASSERT(static_cast<bool>(file));
   std::vector<std::byte> block(bytes);
   const ssize_t got = ::pread(file.get(), block.data(), bytes, static_cast<off_t>(offset));
   if (got < 0) check(platform::fail_errno(Errc::kIo, path));

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "platform/assert.h"
 #include "platform/files.h"
 
 namespace tmh::tools {
@@ -15,6 +17,8 @@ namespace tmh::tools {
 // A field of a mapped structure of which we have the bytes.
 template <class T>
 T field(const std::byte *record, std::size_t offset) noexcept {
+  static_assert(std::is_trivially_copyable_v<T>);
+  TMH_ASSERT(record != nullptr);
   T value;
   std::memcpy(&value, record + offset, sizeof value);
   return value;

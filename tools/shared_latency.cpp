@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "platform/assert.h"
 #include "storage/latency.h"
 #include "tools/failure.h"
 #include "tools/print.h"
@@ -23,6 +24,7 @@ using storage::LatencyHeaderV1;
 namespace {
 
 std::string site_name(const std::vector<std::byte> &header, std::uint32_t site) {
+  TMH_ASSERT(header.size() >= sizeof(LatencyHeaderV1));
   const std::byte *record =
       header.data() + offsetof(LatencyHeaderV1, sites) + site * sizeof(storage::LatencySiteV1);
   if (field<std::uint32_t>(record, offsetof(storage::LatencySiteV1, state)) != storage::kSiteNamed)
@@ -33,6 +35,8 @@ std::string site_name(const std::vector<std::byte> &header, std::uint32_t site) 
 }
 
 Histogram histogram_of(const std::vector<std::byte> &page) {
+  static_assert(sizeof(HistogramV1::counts) == 8 * Histogram::kBuckets);
+  TMH_ASSERT(page.size() >= sizeof(HistogramV1));
   Histogram out;
   for (std::size_t i = 0; i < Histogram::kBuckets; ++i)
     out.add_bucket(i, field<std::uint64_t>(page.data(), offsetof(HistogramV1, counts) + 8 * i));
@@ -53,6 +57,8 @@ std::string row(const std::string &name, const Histogram &histogram) {
 std::vector<LatencySeries> read_latencies(const std::string &folder,
                                           const std::vector<std::uint64_t> &incarnations,
                                           std::uint64_t *refused) {
+  static_assert(sizeof(LatencyHeaderV1::keys) == 8 * storage::kSeriesMax);
+  TMH_ASSERT(refused != nullptr);
   std::vector<LatencySeries> all;
   const std::string path = storage::latency_path(folder);
   const platform::FileDescriptor file = open_shared(path);
@@ -85,6 +91,7 @@ std::vector<LatencySeries> read_latencies(const std::string &folder,
 
 Histogram sum_of(const std::vector<LatencySeries> &all,
                  const std::function<bool(const LatencySeries &)> &wanted) {
+  TMH_ASSERT(wanted != nullptr);
   Histogram sum;
   for (const LatencySeries &one : all)
     if (wanted(one)) sum += one.histogram;

@@ -9,6 +9,7 @@
 #include "hierarchy/exchange/exchange.h"
 #include "levels/line/layout.h"
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "platform/process.h"
 #include "tools/failure.h"
 #include "tools/shared_file.h"
@@ -25,8 +26,15 @@ namespace {
 
 using LineCounts = std::array<std::uint64_t, line::kLineCountsMax>;
 constexpr std::size_t kContextHeadBytes = offsetof(LineContextV1, writes);
+static_assert(sizeof(LineCounts) == sizeof(LineContextV1::counts) &&
+              sizeof(LineCounts) == sizeof(LineContextV1::counts_before));
+static_assert(offsetof(LineContextV1, owner) < kContextHeadBytes &&
+                  offsetof(LineContextV1, counts) < kContextHeadBytes &&
+                  offsetof(LineContextV1, counts_before) < kContextHeadBytes,
+              "no more than the head is read");
 
 void add_hardware(const std::vector<std::byte> &state, Counters *to) {
+  TMH_ASSERT(state.size() >= sizeof(LineStateV1) && to != nullptr);
   const auto count = [&state](HardwareCount which) {
     return field<std::uint64_t>(
         state.data(), offsetof(LineStateV1, hardware_counts) + 8 * static_cast<std::size_t>(which));
@@ -41,6 +49,7 @@ void add_hardware(const std::vector<std::byte> &state, Counters *to) {
 
 void add_context(const std::byte *context, const std::vector<std::uint64_t> &incarnations,
                  SharedCounters *out) {
+  TMH_ASSERT(out != nullptr);
   const auto owner = field<line::Owner>(context, offsetof(LineContextV1, owner));
   const std::uint32_t slot = line::slot_of(owner);
   const bool is_owned = slot < incarnations.size() && incarnations[slot] != 0 &&
@@ -85,6 +94,7 @@ class Looker {
 
   // Pages [first, first + count): counts them, and returns the foremost.
   PageSight look(std::uint64_t first, std::uint64_t count, SegmentSight *into) {
+    TMH_ASSERT(count > 0 && into != nullptr);
     const auto records =
         records_of(directory_, directory_path_, sizeof(DirectoryRecord), first, count);
     const auto metas = records_of(meta_, meta_path_, sizeof(PageMeta), first, count);
@@ -125,6 +135,7 @@ SegmentSight look_at(const std::string &folder, std::uint32_t number,
   // Of a cell at most so many: 5 MiB of records for 80 cells would be read otherwise, for each GiB.
   constexpr std::uint64_t kLookedAtMax = 256;
   SegmentSight sight;
+  TMH_ASSERT(storage::is_used(record));
   sight.number = number;
   sight.name.assign(record.name, std::find(std::begin(record.name), std::end(record.name), '\0'));
   sight.pages = record.size_bytes / kPageBytes;
@@ -142,6 +153,7 @@ SegmentSight look_at(const std::string &folder, std::uint32_t number,
 }  // namespace
 
 char letter_of(PageSight sight) noexcept {
+  TMH_ASSERT(static_cast<std::size_t>(sight) < kPageSights);
   constexpr char kLetters[kPageSights + 1] = ".LNvHRW";
   return kLetters[static_cast<std::size_t>(sight)];
 }

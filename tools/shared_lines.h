@@ -31,6 +31,7 @@ enum class PageSight : std::uint8_t {
   kWritten,   // 'W': the same of a running update
 };
 inline constexpr std::size_t kPageSights = 7;
+static_assert(kPageSights == static_cast<std::size_t>(PageSight::kWritten) + 1);
 [[nodiscard]] char letter_of(PageSight sight) noexcept;
 
 struct SegmentSight {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/assert.h"
 #include "storage/control.h"
 #include "storage/page_id.h"
 #include "tools/commands.h"
@@ -27,6 +28,7 @@ struct Range {
 };
 
 std::vector<Range> ranges_of(const std::map<std::uint64_t, SkewPlace> &places) {
+  static_assert(storage::kLinesPerPage == 64, "a place has a bit for each line");
   std::vector<Range> ranges;
   for (const auto &[page, place] : places) {
     for (std::uint64_t line = 0; line < storage::kLinesPerPage;) {
@@ -79,6 +81,7 @@ class Document {
     return {{"site", site.name}, {"kind", to_string(site.kind)}};
   }
   [[nodiscard]] Json site_json(std::size_t number) const {
+    TMH_ASSERT(number < report_.sites.size());
     return site_json(report_.sites[number]);
   }
 
@@ -89,6 +92,7 @@ class Document {
     Json places = Json::array();
     for (std::size_t i = 0; i < shown; ++i) {
       const Range &range = ranges[i];
+      TMH_ASSERT(storage::segment_number(storage::PageId{range.page}) < storage::kSegmentsMax);
       const auto &segment = control_.segments[storage::segment_number(storage::PageId{range.page})];
       const bool is_known = storage::is_used(segment);
       places.push_back(
@@ -162,6 +166,7 @@ std::string text_of_conflict(const Json &conflict) {
 bool may_promote(const Json &conflict) { return conflict["reader"]["kind"] != "query"; }
 
 std::string text_of_pair(const Json &pair) {
+  TMH_ASSERT(pair["conflicts"].size() == 2);
   const Json &there = pair["conflicts"][0], &back = pair["conflicts"][1];
   const bool is_one = there["reader"] == there["writer"];
   std::string text =
@@ -179,6 +184,7 @@ std::string text_of_pair(const Json &pair) {
 }
 
 std::string text_of_pivot(const Json &pivot) {
+  TMH_ASSERT(pivot["conflicts"].size() == 2);
   const Json &first = pivot["conflicts"][0], &second = pivot["conflicts"][1];
   std::string cycle = fmt::format("{} -> {} -> {} -> ", name_of(first["reader"]),
                                   name_of(pivot["pivot"]), name_of(second["writer"]));

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "platform/assert.h"
 #include "storage/page_id.h"
 
 namespace tmh::tools {
@@ -88,6 +89,7 @@ SkewEvidence evidence_of(const SkewInstance &reader, const SkewPair &write) noex
 }
 
 void add_places(const Known &reader, const Known &writer, SkewConflict *to) {
+  TMH_ASSERT(reader.instance != nullptr && writer.instance != nullptr && to != nullptr);
   to->reader = reader.site;
   to->writer = writer.site;
   for (const SkewPair &write : writer.instance->writes) {
@@ -152,6 +154,7 @@ class Analysis {
     for (std::size_t i = 0; i < known_.size(); ++i) {
       SkewSite &site = report_.sites[known_[i].site];
       const std::uint64_t number = seen[known_[i].site]++;
+      TMH_ASSERT(site.instances > number);
       const std::uint64_t take = std::min<std::uint64_t>(each, site.instances);
       if (number * take / site.instances == (number + 1) * take / site.instances) continue;
       known_[i].is_sampled = true;
@@ -177,6 +180,7 @@ class Analysis {
   };
   // is_new: they are compared for the first time.
   Compared compare(const Known &a, const Known &b, bool is_new) {
+    TMH_ASSERT(a.site < related_.size() && b.site < related_.size());
     const bool same = write_the_same(*a.instance, *b.instance);
     Compared found{reads_from(*a.instance, *b.instance), reads_from(*b.instance, *a.instance),
                    false};
@@ -224,6 +228,7 @@ class Analysis {
 
   // edges: of instances that have overlapped.
   void count_pivots(std::vector<SitePair> *edges) {
+    TMH_ASSERT(edges != nullptr);
     std::sort(edges->begin(), edges->end());
     std::map<std::size_t, std::vector<std::size_t>> readers;
     for (const auto &[reader, writer] : *edges) readers[writer].push_back(reader);
@@ -260,6 +265,7 @@ class Analysis {
   // Sites between, the fewest; none: it leads nowhere.
   [[nodiscard]] std::optional<std::vector<std::size_t>> way(std::size_t from, std::size_t to,
                                                             std::size_t around) const {
+    TMH_ASSERT(from < related_.size() && to < related_.size() && around < related_.size());
     std::vector<std::optional<std::size_t>> before(related_.size());
     std::deque<std::size_t> next;
     if (related_[from][to]) return std::vector<std::size_t>{};
@@ -289,6 +295,7 @@ class Analysis {
   void gather_pivots() {
     for (const auto &[second_sites, second] : conflicts_) {
       const auto [pivot, out] = second_sites;
+      TMH_ASSERT(pivot < report_.sites.size() && out < report_.sites.size());
       if (report_.sites[pivot].kind != SkewKind::kSnapshot || is_pair(pivot, out)) continue;
       std::optional<SkewPivotFound> best;
       for (const auto &[first_sites, first] : conflicts_) {

@@ -33,6 +33,8 @@ enum class SkewEvidence : std::uint8_t {
   // The writer has written every line of it.
   kWholePage = 3
 };
+static_assert(SkewEvidence::kPageWrittenToo < SkewEvidence::kPageRead &&
+              SkewEvidence::kPageRead < SkewEvidence::kWholePage);
 [[nodiscard]] const char *to_string(SkewEvidence evidence) noexcept;
 [[nodiscard]] const char *to_string(observe::SkewKind kind) noexcept;
 

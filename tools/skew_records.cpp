@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/files.h"
 #include "storage/page_id.h"
 #include "tools/failure.h"
@@ -34,6 +35,7 @@ class Words {
  public:
   explicit Words(const std::vector<std::uint64_t> &words) noexcept : words_(words) {}
   [[nodiscard]] std::vector<SkewPair> take_pairs(std::size_t count) {
+    TMH_ASSERT(at_ + 2 * count <= words_.size());
     std::vector<SkewPair> pairs(count);
     for (SkewPair &pair : pairs) {
       pair = {words_[at_], words_[at_ + 1]};
@@ -42,6 +44,7 @@ class Words {
     return pairs;
   }
   [[nodiscard]] std::string take_text(std::size_t bytes) {
+    TMH_ASSERT(at_ + (bytes + 7) / 8 <= words_.size());
     std::string text(reinterpret_cast<const char *>(words_.data() + at_), bytes);
     at_ += (bytes + 7) / 8;
     return text;
@@ -66,6 +69,7 @@ bool are_runs(const std::vector<SkewPair> &runs) noexcept {
 
 // Sorted, one entry per page.
 bool settle_lines(std::vector<SkewPair> *all) {
+  TMH_ASSERT(all != nullptr);
   const auto is_wrong = [](const SkewPair &one) { return one.second == 0 || !is_page(one.first); };
   if (std::any_of(all->begin(), all->end(), is_wrong)) return false;
   std::sort(all->begin(), all->end());
@@ -82,6 +86,8 @@ bool settle_lines(std::vector<SkewPair> *all) {
 
 // Nothing: torn, or damaged. *bytes: what follows it.
 std::optional<SkewInstance> take_record(std::string_view *bytes) {
+  static_assert(sizeof(SkewRecordV1) % sizeof(std::uint64_t) == 0, "a record is words");
+  TMH_ASSERT(bytes != nullptr);
   SkewRecordV1 head;
   if (bytes->size() < sizeof head) return std::nullopt;
   std::memcpy(&head, bytes->data(), sizeof head);
@@ -143,6 +149,7 @@ std::optional<SkewRecording> parse_skew(const std::string &path, std::string_vie
 std::vector<SkewRecording> read_skew_files(const std::string &folder,
                                            const std::uint64_t (&domain_id)[2],
                                            std::uint64_t *foreign) {
+  TMH_ASSERT(foreign != nullptr);
   std::vector<std::string> paths;
   for (const auto &entry : std::filesystem::directory_iterator(folder))
     if (entry.path().filename().string().starts_with(observe::kSkewPrefix))

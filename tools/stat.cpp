@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/process.h"
 #include "tools/commands.h"
 #include "tools/moment.h"
@@ -33,6 +34,7 @@ Sample take(const std::string &folder) {
 }
 
 Json aborts_json(const std::uint64_t (&aborts)[kAbortCauseCount]) {
+  static_assert(AbortCause::kNone == AbortCause{0}, "causes begin at 1");
   Json json;
   for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
     json[cause_name(static_cast<AbortCause>(i))] = aborts[i];
@@ -115,6 +117,8 @@ Json latencies_json(const SharedCounters &shared) {
 
 // Of committed instances, by level; each with the same columns, whatever ran.
 Json levels_json(const SharedCounters &shared) {
+  static_assert(LatencyLevel::kLines == LatencyLevel{1} &&
+                LatencyLevel::kLog == LatencyLevel{kLatencyLevelCount - 1});
   Json levels;
   for (std::size_t i = 1; i < kLatencyLevelCount; ++i) {
     const auto level = static_cast<LatencyLevel>(i);
@@ -232,6 +236,7 @@ std::string rates_of(const Sample &before, const Sample &now) {
 }
 
 void sleep_seconds(double seconds) {
+  TMH_ASSERT(seconds > 0);
   timespec wait{};
   wait.tv_sec = static_cast<time_t>(seconds);
   wait.tv_nsec = static_cast<long>((seconds - static_cast<double>(wait.tv_sec)) * 1e9);
@@ -241,6 +246,8 @@ void sleep_seconds(double seconds) {
 }  // namespace
 
 Exit run(const StatCommand &command) {
+  TMH_ASSERT(!(command.json && command.csv));
+  TMH_ASSERT(command.count == 0 || command.interval_s > 0);
   Sample before;
   for (std::uint64_t number = 0;; ++number) {
     const Sample sample = take(command.domain);

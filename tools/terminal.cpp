@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "tools/failure.h"
 #include "tools/print.h"
@@ -52,6 +53,7 @@ Terminal::~Terminal() {
 }
 
 void Terminal::enter() {
+  TMH_ASSERT(!is_inside_);
   termios raw = before_;
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // ISIG stays: ^C and ^Z are signals
   raw.c_cc[VMIN] = 1;
@@ -86,6 +88,7 @@ Terminal::Size Terminal::size() const noexcept {
 }
 
 void Terminal::draw(const std::vector<std::string> &lines) {
+  TMH_ASSERT(is_inside_);
   std::string out = kHome;
   for (std::size_t i = 0; i < lines.size(); ++i)
     out += lines[i] + kClearLine + (i + 1 < lines.size() ? "\r\n" : "");
@@ -94,6 +97,7 @@ void Terminal::draw(const std::vector<std::string> &lines) {
 }
 
 Terminal::Event Terminal::wait(std::uint64_t timeout_ns, char *key) {
+  TMH_ASSERT(is_inside_ && key != nullptr);
   pollfd ready[2] = {{signal_fd_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
   const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
                          static_cast<long>(timeout_ns % 1'000'000'000)};

@@ -5,6 +5,7 @@
 
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
 #include "platform/process.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
@@ -46,9 +47,13 @@ void sleep_ns(std::uint64_t ns) {
   (void)nanosleep(&wait, nullptr);
 }
 
-std::uint64_t ns_of(double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); }
+std::uint64_t ns_of(double seconds) {
+  TMH_ASSERT(seconds > 0);
+  return static_cast<std::uint64_t>(seconds * 1e9);
+}
 
 Exit run_batch(const TopCommand &command) {
+  TMH_ASSERT(command.batch != 0);
   TopLook look;
   look.folder = command.domain;
   TopSample before = take(command.domain, look.columns);

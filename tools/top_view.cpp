@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "platform/assert.h"
 #include "storage/latency.h"
 #include "tools/moment.h"
 #include "tools/shared_latency.h"
@@ -42,6 +43,7 @@ class View {
                  1e9) {}
 
   Lines lines() {
+    TMH_ASSERT(look_.columns > 0);
     add_head();
     if (!now_.shared.has_state) {
       add("closed: nobody has the domain open, so there is no shared memory with counters");
@@ -346,6 +348,7 @@ class View {
     if (look_.rows == 0) return;
     const std::size_t rows = look_.rows - (has_key_line() ? 1 : 0);
     if (out_.size() <= rows) return;
+    TMH_ASSERT(processes_at_ <= processes_end_ && processes_end_ <= out_.size());
     const std::size_t shown = processes_end_ - processes_at_;
     const std::size_t excess = out_.size() - rows;
     if (shown > kProcessesMin) {
@@ -386,11 +389,13 @@ const char *name_of(TopSort sort) noexcept {
 }
 
 TopSort after(TopSort sort) noexcept {
+  TMH_ASSERT(sort <= TopSort::kPid);
   return sort == TopSort::kPid ? TopSort::kCommits
                                : static_cast<TopSort>(static_cast<std::uint8_t>(sort) + 1);
 }
 
 std::string rate_text(double per_second) {
+  TMH_ASSERT(per_second >= 0);
   constexpr const char *kUnits[] = {"", "k", "M", "G", "T"};
   std::size_t unit = 0;
   for (; per_second >= 999.5 && unit + 1 < std::size(kUnits); ++unit) per_second /= 1000;

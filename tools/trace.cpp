@@ -16,6 +16,7 @@
 
 #include "levels/line/abort_status.h"
 #include "observe/trace.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 #include "platform/files.h"
@@ -46,6 +47,7 @@ struct Ring {
 };
 
 std::uint64_t word(const std::string &from, std::size_t at) {
+  TMH_ASSERT(at + sizeof(std::uint64_t) <= from.size());
   std::uint64_t value = 0;
   std::memcpy(&value, from.data() + at, sizeof value);
   return value;
@@ -54,6 +56,7 @@ std::uint64_t word(const std::string &from, std::size_t at) {
 // False: there is no ring yet, or not any more. It is made in several steps, in which its process
 // may have been killed, and anew by the slot's next owner.
 bool read_bytes(const std::string &path, std::string *bytes) {
+  TMH_ASSERT(bytes != nullptr);
   errno = 0;
   const Errc error = platform::read_file(path, observe::kTraceBytes, bytes);
   if (error != Errc::kOk && errno == ENOENT) return false;  // asked now, the next one may be there
@@ -66,6 +69,8 @@ bool read_bytes(const std::string &path, std::string *bytes) {
 
 // The file may be written meanwhile: see trace.h.
 std::optional<Ring> read_ring(const std::string &path) {
+  static_assert(sizeof(TraceHeaderV1) + observe::kTraceEvents * sizeof(TraceEventV1) <=
+                observe::kTraceBytes);
   // A copy, taken by read(): an event that was written during it has the wrong number, or its
   // fields do not fit. Hence the second look.
   std::string bytes, again;
@@ -151,6 +156,7 @@ Json instant(const Event &event) {
 
 // From a beginning to its end: an instance, or a wait for the disk.
 Json complete(const Event &begin, const Event &end) {
+  TMH_ASSERT(begin.thread == end.thread && begin.ns <= end.ns);
   Json json;
   if (end.kind == TraceKind::kFsyncDone) {
     json = {{"name", "fsync"}, {"args", {{"bytes", end.first}}}};
@@ -169,6 +175,7 @@ Json complete(const Event &begin, const Event &end) {
 }
 
 void append(const Ring &ring, Json *events) {
+  TMH_ASSERT(events != nullptr);
   events->push_back(
       {{"ph", "M"}, {"name", "process_name"}, {"pid", ring.pid}, {"args", {{"name", ring.name}}}});
   std::map<std::uint64_t, Event> instances, waits;  // begun, by thread

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "tools/failure.h"
@@ -29,6 +30,7 @@ std::pair<platform::FileDescriptor, platform::FileDescriptor> make_pipe() {
 
 // After fork(): async-signal-safe calls only.
 [[noreturn]] void wait_and_exec(int go, int failure, char *const *arguments) {
+  TMH_ASSERT(go >= 0 && failure >= 0 && arguments[0] != nullptr);
   char byte = 0;
   if (::read(go, &byte, 1) != 1) ::_exit(0);  // the parent gave up
   (void)::execvp(arguments[0], arguments);
@@ -51,6 +53,7 @@ void pass_on(int signal) {
 class SignalsOfProgram {
  public:
   explicit SignalsOfProgram(pid_t program) noexcept {
+    TMH_ASSERT(program > 0);
     passes_to.store(program, std::memory_order_relaxed);
     struct sigaction action {};
     for (std::size_t i = 0; i < std::size(kSignals); ++i) {
@@ -82,6 +85,7 @@ int ProgramResult::shell_status() const noexcept {
 }
 
 WatchedProgram::WatchedProgram(const std::vector<std::string> &command) {
+  TMH_ASSERT(!command.empty());
   std::vector<char *> arguments;  // made before the fork: the child may not allocate
   for (const std::string &word : command) arguments.push_back(const_cast<char *>(word.c_str()));
   arguments.push_back(nullptr);
@@ -104,6 +108,7 @@ WatchedProgram::~WatchedProgram() {
 }
 
 ProgramResult WatchedProgram::run() {
+  TMH_ASSERT(pid_ > 0 && static_cast<bool>(go_));
   ProgramResult result;
   {
     const SignalsOfProgram signals(pid_);

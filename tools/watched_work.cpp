@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include "levels/page/shared/shared.h"
+#include "platform/assert.h"
 #include "platform/files.h"
 #include "platform/process.h"
 #include "storage/log/log_state.h"
@@ -82,6 +83,8 @@ class HolderSearch {
 
  private:
   void look_at(const char *file, std::size_t file_bytes, std::size_t offset, const char *lock) {
+    TMH_ASSERT(file != nullptr && lock != nullptr);
+    TMH_ASSERT(offset + sizeof(std::uint32_t) <= file_bytes);
     const std::vector<std::byte> bytes = read_some(folder_ + file, file_bytes);
     if (bytes.size() < file_bytes) return;
     // Without "somebody sleeps".
@@ -145,6 +148,7 @@ class Notices {
 };
 
 int wait_for(pid_t child) {
+  TMH_ASSERT(child > 0);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -153,6 +157,7 @@ int wait_for(pid_t child) {
 
 // False: it still runs at the deadline.
 bool watch(pid_t child, const WatchPlan &plan) {
+  TMH_ASSERT(child > 0 && plan.timeout_s >= 0);
   const platform::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   if (!process) return true;  // nobody is watched, and waitpid() waits
   const std::uint64_t start = platform::monotonic_ns(),
@@ -189,6 +194,7 @@ std::vector<LockHolder> lock_holders(const std::string &folder) {
 }
 
 Exit run_watched(const WatchPlan &plan, const std::function<Exit()> &work) {
+  TMH_ASSERT(work != nullptr);
   std::fflush(nullptr);
   const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) refuse(Errc::kOutOfMemory, "no further process can be started");

@@ -13,10 +13,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
+
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -39,7 +42,10 @@ class Descriptor {
     if (fd_ >= 0) (void)::close(fd_);
     fd_ = -1;
   }
-  void set(int fd) noexcept { fd_ = fd; }
+  void set(int fd) noexcept {
+    TMH_ASSERT(fd_ < 0);
+    fd_ = fd;
+  }
   [[nodiscard]] int get() const noexcept { return fd_; }
 
  private:
@@ -56,6 +62,7 @@ struct Pipe {
   }
   // Appends what lies there; false at the end. REQUIRES: poll() has said that there is something.
   bool read_some(std::string *text) const {
+    TMH_ASSERT(text != nullptr && read_end.get() >= 0);
     std::array<char, 4096> bytes;
     const ssize_t count = ::read(read_end.get(), bytes.data(), bytes.size());
     if (count > 0) text->append(bytes.data(), static_cast<std::size_t>(count));
@@ -69,8 +76,10 @@ std::vector<std::string> environment_of(const std::map<std::string, std::string>
     const std::string_view text = *each;
     if (!changes.contains(std::string(text.substr(0, text.find('='))))) all.emplace_back(text);
   }
-  for (const auto &[name, value] : changes)
+  for (const auto &[name, value] : changes) {
+    TMH_ASSERT(!name.empty() && name.find('=') == std::string::npos);
     if (!value.empty()) all.push_back(name + "=" + value);
+  }
   return all;
 }
 
@@ -85,6 +94,7 @@ std::vector<char *> pointers_to(std::vector<std::string> &texts) {
 // would stay.
 [[noreturn]] void become(const ChildCommand &command, char **words, char **variables, int parent,
                          const Pipe &out, const Pipe &err, const Pipe &failure) {
+  TMH_ASSERT(words[0] != nullptr && variables != nullptr && parent > 0);
   const int input = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const bool is_ready = ::setpgid(0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
                         ::getppid() == parent && ::dup2(input, STDIN_FILENO) >= 0 &&
@@ -99,6 +109,7 @@ std::vector<char *> pointers_to(std::vector<std::string> &texts) {
 }
 
 pid_t start(const ChildCommand &command, const Pipe &out, const Pipe &err) {
+  TMH_ASSERT(!command.words.empty());
   std::vector<std::string> words = command.words;
   std::vector<std::string> variables = environment_of(command.environment);
   std::vector<char *> word_list = pointers_to(words), variable_list = pointers_to(variables);
@@ -168,6 +179,7 @@ void Child::end() noexcept {
 // The child's last bytes are in the pipes when it has ended. Another process that it has left
 // behind may hold the pipes longer.
 bool Child::read_some() {
+  TMH_ASSERT(pid_ > 0);
   const std::array<Pipe *, 2> pipes = {&pipes_->out, &pipes_->err};
   const std::array<std::string *, 2> texts = {&outcome_.out, &outcome_.err};
   while (true) {
@@ -177,7 +189,8 @@ bool Child::read_some() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
     outcome_.was_late = left.count() <= 0;
     if (outcome_.was_late) return false;
-    constexpr std::int64_t kWaitMsMax = 1'000'000;  // poll() takes an int
+    constexpr std::int64_t kWaitMsMax = 1'000'000;
+    static_assert(kWaitMsMax <= std::numeric_limits<int>::max(), "poll() takes an int");
     const auto wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), kWaitMsMax));
     if (::poll(waited.data(), waited.size(), wait_ms) < 0) {
       if (errno == EINTR) continue;
@@ -198,6 +211,7 @@ bool Child::read_some() {
 }
 
 std::optional<std::string> Child::wait_for_line(const std::string &beginning) {
+  TMH_ASSERT(!beginning.empty());
   const auto find = [&]() -> std::optional<std::string> {
     const std::string &text = outcome_.out;
     for (std::size_t first = 0; first < text.size();) {
@@ -215,7 +229,10 @@ std::optional<std::string> Child::wait_for_line(const std::string &beginning) {
   }
 }
 
-void Child::ask_to_end() const { (void)::kill(pid_, SIGTERM); }
+void Child::ask_to_end() const {
+  TMH_ASSERT(pid_ > 0);
+  (void)::kill(pid_, SIGTERM);
+}
 
 ChildOutcome Child::wait() {
   while (read_some()) {

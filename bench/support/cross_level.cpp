@@ -17,6 +17,7 @@
 #include "bench/support/clock.h"
 #include "bench/support/team.h"
 #include "levels/line/rtm_detection.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -28,6 +29,9 @@ constexpr useconds_t kPollUs = 200;
 constexpr int kPollsMax = 100'000;
 
 enum Progress : std::uint32_t { kWaits = 0, kGo = 1, kHolds = 2, kEnd = 3, kFailed = 4 };
+static_assert(kWaits < kGo && kGo < kHolds && kHolds < kEnd && kEnd < kFailed,
+              "await() waits for one, or a later one");
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 struct Holders {
   std::atomic<std::uint32_t> progress[4];
 };
@@ -50,6 +54,7 @@ class View {
  public:
   View(const std::string &folder, std::uint64_t pages, std::uint64_t recalls)
       : pages_(pages), recalls_(recalls) {
+    TMH_ASSERT(recalls > 0 && pages > kHolderPages);
     DomainOptions options;
     options.levels = Levels::kHybrid;
     options.policies.escalation = "on-capacity";
@@ -61,6 +66,7 @@ class View {
   }
   // The i-th page that is measured with a holder in that state.
   [[nodiscard]] Word *word(HolderState state, std::uint64_t i) const {
+    TMH_ASSERT(i < recalls_);
     const std::uint64_t stride = (pages_ - kHolderPages) / (4 * recalls_);
     return at((static_cast<std::uint64_t>(state) * recalls_ + i) * stride);
   }
@@ -72,6 +78,7 @@ class View {
 
  private:
   [[nodiscard]] Word *at(std::uint64_t page) const {
+    TMH_ASSERT(page < pages_);
     return reinterpret_cast<Word *>(segment_.data() + page * kPageBytes);
   }
   Segment segment_;
@@ -92,6 +99,7 @@ struct Plan {
 // Uses its pages at level 1, then does what its state says. It never recalls anything, but to find
 // its pages for RTM.
 void hold(HolderState state, const Plan &plan, const std::string &folder, Holders *holders) {
+  TMH_ASSERT(holders != nullptr && plan.recalls <= kRecallsMax);
   std::atomic<std::uint32_t> &progress = holders->progress[static_cast<std::size_t>(state)];
   await(progress, kGo);
   const View view(folder, plan.pages, plan.recalls);
@@ -122,6 +130,7 @@ pid_t start_holder(HolderState state, const Plan &plan, const std::string &folde
 }
 
 void end_holder(pid_t pid, HolderState state, Holders *holders) {
+  TMH_ASSERT(pid > 0 && holders != nullptr);
   holders->progress[static_cast<std::size_t>(state)].store(kEnd, std::memory_order_release);
   if (state == HolderState::kStopped) (void)::kill(pid, SIGCONT);
   int status = 0;
@@ -131,6 +140,7 @@ void end_holder(pid_t pid, HolderState state, Holders *holders) {
 double us_since(std::int64_t begin) { return static_cast<double>(now_ns() - begin) / 1e3; }
 
 void measure(const Plan &plan, const std::string &folder, Results *results) {
+  TMH_ASSERT(results != nullptr && plan.recalls <= kRecallsMax);
   const std::uint64_t recalls = plan.recalls;
   const Shared<Holders> holders;
   pid_t pids[4];  // forked before this process opens the domain
@@ -209,6 +219,7 @@ std::string why_no_rtm() {
 ModeSwitchCosts measure_mode_switch(std::uint64_t pages, std::uint64_t switches,
                                     const std::string &folder) {
   constexpr std::uint64_t kInstances = 16;  // pages of H, each with an instance of its own
+  static_assert(kInstances <= kHolderPages);
   const View view(folder, pages, 1);
   const Site site(view.domain, "rtm");
   const auto store = [&](Word *word) { atomically(site, [&] { ++*word; }); };

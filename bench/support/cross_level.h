@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace tmh::bench {
 enum class HolderState : std::uint8_t { kRunning, kSleeping, kStopped, kDead };
 inline constexpr HolderState kHolderStates[] = {HolderState::kRunning, HolderState::kSleeping,
                                                 HolderState::kStopped, HolderState::kDead};
+static_assert(std::size(kHolderStates) == static_cast<std::size_t>(HolderState::kDead) + 1);
 [[nodiscard]] const char *to_string(HolderState state) noexcept;
 
 // Of each state: 4 x 100 pairs fit into the smallest segment, 1 Ki pages.
@@ -31,6 +33,7 @@ struct CrossLevelCosts {          // microseconds of single pages
 
 // Where a running holder goes on, at the segment's end.
 inline constexpr std::uint64_t kHolderPages = 16;
+static_assert(2 * std::size(kHolderStates) * kRecallsMax + kHolderPages <= 1024);
 // REQUIRES: recalls <= kRecallsMax, 8 * recalls + kHolderPages <= pages. `folder`: new and empty.
 // is_hardware: holders run in RTM (REQUIRES that it works); then nothing is released.
 [[nodiscard]] CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls,

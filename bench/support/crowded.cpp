@@ -9,6 +9,7 @@
 #include "bench/support/clock.h"
 #include "bench/support/team.h"
 #include "examples/workloads/workload.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::uint64_t kLookEvery = 16;  // as in hierarchy_work.cpp
 
 std::uint64_t work_for(double milliseconds, Durability durability, workloads::Worker *worker) {
+  TMH_ASSERT(worker != nullptr);
   const auto until = now_ns() + static_cast<std::int64_t>(milliseconds * 1e6);
   for (std::uint64_t count = 1;; ++count) {
     worker->step();
@@ -28,6 +30,8 @@ std::uint64_t work_for(double milliseconds, Durability durability, workloads::Wo
 }  // namespace
 
 CrowdedOutcome run_crowded(const CrowdedRun &run, const std::string &folder) {
+  TMH_ASSERT(run.processes >= 1 && run.processes <= kTeamMembersMax);
+  TMH_ASSERT(run.run_ms > 0);
   struct Results {
     CrowdedOutcome of[kTeamMembersMax];
     std::uint64_t timed[kTeamMembersMax];
@@ -40,6 +44,7 @@ CrowdedOutcome run_crowded(const CrowdedRun &run, const std::string &folder) {
   options.durability = run.durability;
   workloads::Plan plan;
   plan.workload = workloads::find("tpcb");
+  TMH_ASSERT(plan.workload != nullptr);
   plan.escalation = run.escalation;
   plan.seed = run.seed;
   const double ns = run_team_ns(run.processes, [&](unsigned index, const TeamClock &clock) {

@@ -30,6 +30,7 @@
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
 #include "bench/support/options.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -50,8 +51,10 @@ struct Setup {
 };
 constexpr Setup kThesis{"bdb-thesis", 2 * kMiB, 2, 0, 0, 0, false, false};
 constexpr Setup kTuned{"bdb-tuned", 256 * kMiB, 1, 8192, 8 * kMiB, 4 * 8 * kMiB, true, true};
+static_assert(kTuned.log_file_bytes >= 4 * kTuned.log_buffer_bytes);
 
 void check(int status, const char *what) {
+  TMH_ASSERT(what != nullptr);
   if (status != 0)
     throw std::runtime_error(std::string("Berkeley DB, ") + what + ": " + db_strerror(status));
 }
@@ -73,6 +76,7 @@ class BerkeleySession final : public Session {
   BerkeleySession &operator=(const BerkeleySession &) = delete;
 
   void commit(std::span<const Record> records) override {
+    TMH_ASSERT(environment_ != nullptr && map_ != nullptr && !records.empty());
     for (;;) {
       DB_TXN *transaction = nullptr;
       check(environment_->txn_begin(environment_, nullptr, &transaction, 0), "txn_begin");
@@ -201,6 +205,7 @@ class BerkeleyDb final : public Contestant {
 }  // namespace
 
 void add_berkeley_db(Contestants *all, Durability durability) {
+  TMH_ASSERT(all != nullptr);
   all->push_back(std::make_unique<BerkeleyDb>(kThesis, durability));
   all->push_back(std::make_unique<BerkeleyDb>(kTuned, durability));
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -20,6 +21,7 @@ constexpr const char *kOneFile = "-one-file";
 
 void add_ratios(const CommitSeries &series, const CommitSeries *yardstick, const std::string &name,
                 std::vector<std::string> *cells, Json *row) {
+  TMH_ASSERT(cells != nullptr && row != nullptr);
   Summary median, rate;
   if (yardstick != nullptr) {
     median = summarize_ratio(series.medians_us, yardstick->medians_us);
@@ -36,6 +38,7 @@ void add_ratios(const CommitSeries &series, const CommitSeries *yardstick, const
 DurableComparison::DurableComparison(Contestants contestants, ComparisonPlan plan,
                                      const ScratchFolder *scratch)
     : contestants_(std::move(contestants)), plan_(std::move(plan)), scratch_(scratch) {
+  TMH_ASSERT(scratch != nullptr && plan_.rounds > 0 && !plan_.processes.empty());
   std::erase_if(contestants_, [this](const auto &contestant) {
     if (!is_wanted(contestant->name())) return true;
     const std::string reason = contestant->why_unavailable(scratch_->path());
@@ -76,6 +79,7 @@ void DurableComparison::run() {
 }
 
 void DurableComparison::run_once(Contestant *contestant, unsigned processes) {
+  TMH_ASSERT(contestant != nullptr && contestant->runs_with(processes));
   const std::string folder =
       scratch_->subfolder(contestant->name() + "-" + std::to_string(measured_++));
   const Measurement measurement = measure(contestant, plan_.workload, processes, folder);
@@ -119,6 +123,8 @@ std::string DurableComparison::best_floor(unsigned processes) const {
 void DurableComparison::add_row(const Contestant &contestant, const CommitSeries &series,
                                 const Yardsticks &yardsticks, unsigned processes, Table *table,
                                 Report *report) const {
+  TMH_ASSERT(table != nullptr && report != nullptr && !series.medians_us.empty());
+  TMH_ASSERT(series.medians_us.size() == series.commits_per_s.size());
   const Summary median = summarize(series.medians_us), rate = summarize(series.commits_per_s);
   const double log_bytes = summarize(series.log_bytes).median,
                device_bytes = summarize(series.device_bytes).median;
@@ -165,6 +171,7 @@ void DurableComparison::add_kth_rows(const Contestant &contestant, const CommitS
   std::vector<double> descending = series.latencies_us;
   std::sort(descending.begin(), descending.end(), std::greater<>());
   for (const unsigned k : plan_.kth_most) {
+    TMH_ASSERT(k > 0);
     if (k > descending.size()) return;
     report->add("kth", Json{{"contestant", contestant.name()},
                             {"processes", processes},
@@ -174,6 +181,7 @@ void DurableComparison::add_kth_rows(const Contestant &contestant, const CommitS
 }
 
 void DurableComparison::print(Report *report) const {
+  TMH_ASSERT(report != nullptr);
   for (const unsigned processes : plan_.processes) {
     const Yardsticks yardsticks{find(best_floor(processes), processes),
                                 find(kReference, processes)};

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -22,6 +23,7 @@ Record make_record(std::uint64_t seed, std::uint64_t index) noexcept {
 }
 
 void add_opponents(Contestants *all, Durability durability, std::vector<std::string> *not_built) {
+  TMH_ASSERT(all != nullptr && not_built != nullptr);
 #if defined(TMH_BENCH_BERKELEY_DB)
   add_berkeley_db(all, durability);
 #else

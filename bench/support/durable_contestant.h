@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <tmh/options.hpp>
@@ -23,11 +24,14 @@ namespace tmh::bench {
 
 inline constexpr std::size_t kValueBytes = 512;
 using Value = std::array<char, kValueBytes>;
+static_assert(kValueBytes % sizeof(std::uint64_t) == 0 && sizeof(Value) == kValueBytes);
 
 struct Record {
   std::uint64_t key = 0;
   Value value{};
 };
+static_assert(std::is_trivially_copyable_v<Record> &&
+              sizeof(Record) == sizeof(std::uint64_t) + kValueBytes);
 
 // Record `index` of the sequence of `seed`: distinct keys in random order, values of random bytes.
 [[nodiscard]] Record make_record(std::uint64_t seed, std::uint64_t index) noexcept;

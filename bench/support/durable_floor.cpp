@@ -16,6 +16,7 @@
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 #include "storage/crc32c.h"
 
 namespace tmh::bench {
@@ -27,6 +28,7 @@ namespace {
 constexpr std::uint64_t kBlockBytes = 4096;
 // What says that a commit is whole, behind it.
 constexpr std::uint64_t kRecordBytes = 64;
+static_assert(kRecordBytes < kBlockBytes);
 
 constexpr std::uint64_t whole_blocks(std::uint64_t bytes) noexcept {
   return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
@@ -37,6 +39,7 @@ constexpr std::uint64_t whole_blocks(std::uint64_t bytes) noexcept {
 }
 
 void write_all(int fd, const std::byte *data, std::uint64_t bytes, std::uint64_t place) {
+  TMH_ASSERT(fd >= 0 && data != nullptr);
   const ssize_t written = ::pwrite(fd, data, bytes, static_cast<off_t>(place));
   if (written < 0) fail("pwrite of the floor");
   if (static_cast<std::uint64_t>(written) != bytes)
@@ -126,6 +129,7 @@ FloorWriter::~FloorWriter() {
 }
 
 void FloorWriter::reserve(std::uint64_t bytes) {
+  TMH_ASSERT(bytes > 0);
   if (buffer_bytes_ >= bytes) return;
   auto *grown = static_cast<std::byte *>(std::aligned_alloc(kBlockBytes, whole_blocks(bytes)));
   if (grown == nullptr) throw std::bad_alloc();
@@ -137,6 +141,7 @@ void FloorWriter::reserve(std::uint64_t bytes) {
 }
 
 void FloorWriter::commit(std::uint64_t bytes) {
+  TMH_ASSERT(fd_ >= 0 && bytes > 0);
   // What is written differs from what was there.
   fill_ = static_cast<std::byte>(static_cast<unsigned>(fill_) + 1U);
   if (method_ == FloorMethod::kDirect) return commit_direct(bytes);
@@ -171,6 +176,7 @@ void FloorWriter::sync() const {
 }
 
 void FloorWriter::commit_direct(std::uint64_t bytes) {
+  TMH_ASSERT(method_ == FloorMethod::kDirect);
   if (shared_place_ != nullptr) {
     reserve(bytes);
     std::memset(buffer_, static_cast<int>(fill_), bytes);
@@ -195,6 +201,7 @@ void FloorWriter::commit_direct(std::uint64_t bytes) {
 }
 
 void FloorWriter::commit_mapped(std::uint64_t bytes) {
+  TMH_ASSERT(method_ == FloorMethod::kMsync && map_ != nullptr);
   const std::uint64_t place = shared_place_ != nullptr
                                   ? shared_place_->fetch_add(bytes, std::memory_order_relaxed)
                                   : std::exchange(own_place_, own_place_ + bytes);
@@ -217,6 +224,7 @@ class FloorSession final : public Session {
                std::uint64_t log_bytes)
       : writer_(method, path, place), log_bytes_(log_bytes) {}
   void commit(std::span<const Record> records) override {
+    TMH_ASSERT(!records.empty());
     writer_.commit(log_bytes_ * records.size());
   }
   std::uint64_t log_bytes() override { return writer_.written_bytes(); }
@@ -275,6 +283,7 @@ class Floor final : public Contestant {
 }  // namespace
 
 void add_floor(Contestants *all, std::uint64_t log_bytes) {
+  TMH_ASSERT(all != nullptr && log_bytes > 0);
   for (const bool one_file : {false, true}) {
     for (const FloorMethod method : kFloorMethods)
       all->push_back(std::make_unique<Floor>(method, one_file, log_bytes));

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ enum class FloorMethod : std::uint8_t {
 inline constexpr FloorMethod kFloorMethods[] = {
     FloorMethod::kAppend, FloorMethod::kOverwrite, FloorMethod::kDsync,   FloorMethod::kDirect,
     FloorMethod::kMsync,  FloorMethod::kChecksum,  FloorMethod::kTwoSyncs};
+static_assert(std::size(kFloorMethods) == static_cast<std::size_t>(FloorMethod::kTwoSyncs) + 1);
 [[nodiscard]] const char *to_string(FloorMethod method) noexcept;  // "append"
 
 // Of a file for `commits` commits of at most `commit_bytes` each.

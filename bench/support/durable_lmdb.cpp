@@ -15,6 +15,7 @@
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -51,6 +52,7 @@ class LmdbSession final : public Session {
   LmdbSession &operator=(const LmdbSession &) = delete;
 
   void commit(std::span<const Record> records) override {
+    TMH_ASSERT(environment_ != nullptr && !records.empty());
     MDB_txn *transaction = nullptr;
     check(mdb_txn_begin(environment_, nullptr, 0, &transaction), "mdb_txn_begin");
     for (const Record &record : records) {
@@ -65,6 +67,7 @@ class LmdbSession final : public Session {
   }
 
   void scan(const std::function<void(std::uint64_t, const char *)> &visit) override {
+    TMH_ASSERT(visit != nullptr);
     MDB_txn *transaction = nullptr;
     check(mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction), "mdb_txn_begin");
     MDB_cursor *cursor = nullptr;
@@ -103,6 +106,7 @@ class Lmdb final : public Contestant {
 }  // namespace
 
 void add_lmdb(Contestants *all, Durability durability) {
+  TMH_ASSERT(all != nullptr);
   all->push_back(std::make_unique<Lmdb>("lmdb", 0, durability));
   all->push_back(std::make_unique<Lmdb>("lmdb-writemap", MDB_WRITEMAP, durability));
 }

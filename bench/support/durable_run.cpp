@@ -16,6 +16,7 @@
 #include "bench/support/clock.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -59,6 +60,7 @@ struct Numbers {
   std::uint64_t first = 0, warm_up = 0, timed = 0;
 };
 Numbers numbers_of(const Workload &workload, unsigned processes, unsigned index) {
+  TMH_ASSERT(processes > 0 && index <= processes);
   const std::uint64_t timed = workload.inserts / processes;
   return {workload.loaded + index * (workload.warm_up + timed), workload.warm_up, timed};
 }
@@ -67,6 +69,7 @@ std::uint64_t record_count(const Workload &workload, unsigned processes) {
 }
 
 void add_record(ResultHash *hash, std::uint64_t key, const char *value) {
+  TMH_ASSERT(hash != nullptr && value != nullptr);
   hash->add(key);
   for (std::size_t offset = 0; offset < kValueBytes; offset += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
@@ -77,6 +80,7 @@ void add_record(ResultHash *hash, std::uint64_t key, const char *value) {
 
 void create_and_load(Contestant *contestant, const Workload &workload, const Plan &plan,
                      const std::string &folder) {
+  TMH_ASSERT(contestant != nullptr && plan.processes > 0);
   contestant->create(folder, plan);
   if (!contestant->keeps_records() || workload.loaded == 0) return;
   const auto session = contestant->open(folder, 0);
@@ -92,6 +96,7 @@ void create_and_load(Contestant *contestant, const Workload &workload, const Pla
 void run_member(Contestant *contestant, const Workload &workload, const Numbers &numbers,
                 const std::string &folder, unsigned index, const TeamClock &clock,
                 std::int64_t *latencies_ns, MemberResult *result) {
+  TMH_ASSERT(latencies_ns != nullptr && result != nullptr);
   const auto session = contestant->open(folder, index);
   std::uint64_t number = numbers.first;
   for (std::uint64_t i = 0; i < numbers.warm_up; ++i) {
@@ -124,6 +129,7 @@ std::uint64_t content_hash(Contestant *contestant, const std::string &folder) {
 }  // namespace
 
 std::uint64_t expected_hash(const Workload &workload, unsigned processes) {
+  TMH_ASSERT(processes > 0);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> order;  // key, number
   const std::uint64_t count = record_count(workload, processes);
   for (std::uint64_t i = 0; i < count; ++i)
@@ -137,6 +143,7 @@ std::uint64_t expected_hash(const Workload &workload, unsigned processes) {
 
 Measurement measure(Contestant *contestant, const Workload &workload, unsigned processes,
                     const std::string &folder) {
+  TMH_ASSERT(contestant != nullptr && processes > 0 && processes <= kTeamMembersMax);
   const Plan plan{processes, record_count(workload, processes)};
   contestant->prepare(plan);
   run_alone([&] { create_and_load(contestant, workload, plan, folder); });

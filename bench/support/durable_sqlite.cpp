@@ -26,6 +26,7 @@
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -39,10 +40,12 @@ constexpr unsigned kBusySleepUs = 1'000;  // measured, see above
 constexpr int kBusyTimeoutMs = 60'000;
 // SQLite's integers are signed: keeps the keys' order
 constexpr std::uint64_t kSignBit = std::uint64_t{1} << 63;
+static_assert(sizeof(sqlite3_int64) == sizeof(std::uint64_t));
 
 class Statement {
  public:
   Statement(sqlite3 *database, const char *text) {
+    TMH_ASSERT(database != nullptr && text != nullptr);
     if (sqlite3_prepare_v2(database, text, -1, &statement_, nullptr) != SQLITE_OK) {
       throw std::runtime_error(std::string("SQLite, ") + text + ": " + sqlite3_errmsg(database));
     }
@@ -64,6 +67,7 @@ class Statement {
 };
 
 int sleep_shortly(void *counter, int) {
+  TMH_ASSERT(counter != nullptr);
   ++*static_cast<std::uint64_t *>(counter);
   (void)::usleep(kBusySleepUs);
   return 1;
@@ -96,6 +100,7 @@ class SqliteSession final : public Session {
   }
 
   void commit(std::span<const Record> records) override {
+    TMH_ASSERT(begin_ != nullptr && commit_ != nullptr && !records.empty());
     for (int status = begin_->run(); status != SQLITE_OK; status = begin_->run()) {
       if (status != SQLITE_BUSY) check(status, "BEGIN");
       ++retries_;
@@ -186,6 +191,7 @@ class Sqlite final : public Contestant {
 }  // namespace
 
 void add_sqlite(Contestants *all, Durability durability) {
+  TMH_ASSERT(all != nullptr);
   all->push_back(std::make_unique<Sqlite>("sqlite", false, durability));
   all->push_back(std::make_unique<Sqlite>("sqlite-tuned", true, durability));
 }

@@ -24,6 +24,7 @@
 #include "bench/support/thesis_mechanism.h"
 #include "bench/support/trees_arena.h"
 #include "examples/trees/cobtree.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -35,6 +36,7 @@ constexpr std::uint64_t kRecordsPerPage = 2, kSegmentPagesMin = 2048;
 constexpr std::uint64_t kCommitPages = 1;
 
 std::string make_home(const std::string &folder, std::uint64_t pages) {
+  TMH_ASSERT(pages > 0);
   std::string path = folder + "/home";
   write_page_file(path, 1);
   if (::truncate(path.c_str(), static_cast<off_t>(pages * kPageBytes)) != 0) {
@@ -68,6 +70,7 @@ class ThesisSession final : public Session {
   ThesisSession &operator=(const ThesisSession &) = delete;
 
   void commit(std::span<const Record> records) override {
+    TMH_ASSERT(tree_ != nullptr && !records.empty());
     const std::uint64_t copied_before = mechanism_.counters().pages_copied;
     mechanism_.begin();
     for (const Record &record : records)
@@ -116,6 +119,7 @@ class Thesis final : public Contestant {
 }  // namespace
 
 void add_thesis_trees(Contestants *all, Durability durability) {
+  TMH_ASSERT(all != nullptr);
   using BTree = trees::BPlusTree<std::uint64_t, Value, kPageBytes, ArenaAllocator<std::byte>>;
   using CoTree = ::trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>>;
   all->push_back(std::make_unique<Thesis<BTree>>("thesis-bptree", durability));

@@ -45,6 +45,7 @@
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
 #include "examples/trees/cobtree.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -61,6 +62,7 @@ using CoTree = ::trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
 struct FieldValue {
   static constexpr std::size_t kWords = kValueBytes / sizeof(std::uint64_t);
   field<std::uint64_t> words[kWords];
+  static_assert(sizeof words == kValueBytes);
   FieldValue &operator=(const Value &value) {
     for (std::size_t i = 0; i < kWords; ++i) {
       std::uint64_t word = 0;
@@ -105,7 +107,9 @@ class TmhSession final : public Session {
         domain_(open_domain(mode, folder)),
         segment_(domain_.map("map.db")),
         map_(segment_.root<Map>("map")),
-        site_(domain_, "inserts") {}
+        site_(domain_, "inserts") {
+    TMH_ASSERT(map_ != nullptr);
+  }
   ~TmhSession() override {
     std::error_code ignored;  // what was committed is durable, or was never promised to be
     (void)domain_.close(ignored);
@@ -187,6 +191,8 @@ class ArraySession final : public Session {
 
  private:
   static constexpr std::uint64_t kSlots = 4096, kSlotWords = 72;
+  static_assert(kSlotWords > kValueBytes / 8 && kSlotWords * 8 % kLineBytes == 0,
+                "a slot holds key and value, and shares no line");
 
   static Domain open(const std::string &folder) {
     DomainOptions options;
@@ -254,6 +260,7 @@ void add_block_tree(Contestants *all, const std::string &name, std::size_t block
 std::span<const std::size_t> tree_block_sizes() noexcept { return kBlockSizes; }
 
 void add_tmh(Contestants *all) {
+  TMH_ASSERT(all != nullptr);
   using Tree = BlockTree<kPageBytes>;
   add<Tree>(all, "tmh", Durability::kStrict);
   add<FieldBlockTree<kPageBytes>>(all, "tmh-fields", Durability::kStrict, Levels::kHybrid);
@@ -277,6 +284,7 @@ void add_tmh(Contestants *all) {
 }
 
 void add_tmh_trees(Contestants *all, Durability durability, std::size_t block_bytes) {
+  TMH_ASSERT(all != nullptr);
   add_block_tree(all, "tmh-bptree", block_bytes, durability, Levels::kPage);
   add<CoTree>(all, "tmh-cobtree", durability);
   add_block_tree(all, "tmh-snapshot-bptree", block_bytes, durability, Levels::kPage,

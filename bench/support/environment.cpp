@@ -11,12 +11,15 @@
 #include <fstream>
 #include <memory>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 namespace {
 
 // The first line that `command` prints; empty when it fails.
 std::string first_line_of(const std::string &command) {
+  TMH_ASSERT(!command.empty());
   struct Closer {
     void operator()(std::FILE *file) const noexcept { (void)::pclose(file); }
   };
@@ -65,6 +68,7 @@ std::string flags() {
 
 // Value of the first "key : value" line in /proc/cpuinfo.
 std::string cpuinfo(const std::string &key) {
+  TMH_ASSERT(!key.empty());
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (line.rfind(key, 0) != 0) continue;
@@ -109,6 +113,7 @@ std::string file_system(const std::string &folder) {
 }
 
 std::string setting(const char *path) {
+  TMH_ASSERT(path != nullptr);
   std::ifstream file(path);
   std::string text;
   return file >> text ? text : "absent";

@@ -18,6 +18,7 @@
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "examples/workloads/mixed.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -38,7 +39,10 @@ struct Draw {
 class Stream {
  public:
   Stream(const HierarchyRun &run, unsigned index)
-      : run_(run), random_(run.seed * kTeamMembersMax + index) {}
+      : run_(run), random_(run.seed * kTeamMembersMax + index) {
+    TMH_ASSERT(index < kTeamMembersMax && run.huge_percent <= 100);
+    TMH_ASSERT(run.huge_pages <= run.pages && run.pages > 0);
+  }
   Draw next() {
     Draw draw;
     draw.is_huge = random_.below(100) < run_.huge_percent;
@@ -115,6 +119,7 @@ class SiteWorker final : public Worker {
   }
 
   void report(HierarchyOutcome *out) const override {
+    TMH_ASSERT(out != nullptr);
     for (const Site *site : {&small_, &huge_}) {
       const SiteReport report = site->report();
       out->line_commits += report.line_commits;
@@ -166,6 +171,7 @@ class SiteWorker final : public Worker {
   }
 
   void huge_or_locked(const Draw &draw) {
+    TMH_ASSERT(kind_ == HierarchyKind::kLockLine && draw.is_huge);
     try {
       while (!unless_locked(huge_, [&] {
         workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines);
@@ -197,6 +203,7 @@ class SiteWorker final : public Worker {
 
 // Instances until the time is over; every process draws its own sequence.
 void work_for(double milliseconds, Worker &worker, Stream &stream, HierarchyOutcome *out) {
+  TMH_ASSERT(out != nullptr);
   const auto until = now_ns() + static_cast<std::int64_t>(milliseconds * 1e6);
   for (std::uint64_t i = 0;; ++i) {
     const Draw draw = stream.next();
@@ -242,6 +249,8 @@ std::vector<HierarchyContestant> crossing_contestants() {
 
 HierarchyOutcome run_hierarchy(const HierarchyContestant &contestant, const HierarchyRun &run,
                                const std::string &folder) {
+  TMH_ASSERT(run.processes >= 1 && run.processes <= kTeamMembersMax);
+  TMH_ASSERT(run.huge_lines > 0 && run.run_ms > 0);
   const bool is_plain = contestant.kind == HierarchyKind::kMutex;
   const std::uint64_t word_count = run.pages * kWordsPerPage;
   const SharedMemory plain_words(is_plain ? word_count * sizeof(std::uint64_t) : kPageBytes);

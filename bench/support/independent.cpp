@@ -5,16 +5,19 @@
 #include <stdexcept>
 
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
 namespace {
 
 constexpr std::uint32_t kIntegersPerPage = kPageBytes / sizeof(std::uint32_t);
+static_assert(kIntegersPerPage == 1024, "as many as in the thesis");
 constexpr std::uint32_t kRepeatsOfTestC = 1'000;  // figure 4-6
 constexpr int kWarmUps = 16;
 
 void increment_page(std::uint32_t *x, IncrementTest test) {
+  TMH_ASSERT(x != nullptr);
   const std::uint32_t repeats = test == IncrementTest::kC ? kRepeatsOfTestC : 1;
   const std::uint32_t integers = test == IncrementTest::kA ? 1 : kIntegersPerPage;
   for (std::uint32_t k = 0; k < repeats; ++k) {
@@ -41,6 +44,7 @@ void transact(const Domain &domain, std::uint32_t *x, const IndependentRun &run,
 
 void run_process(const IndependentRun &run, const std::string &folder, unsigned index,
                  const TeamClock &clock, Logged *result) {
+  TMH_ASSERT(index < run.processes && result != nullptr);
   const Domain domain = open_domain(run.mode, folder);
   const Segment segment = map(domain);
   auto *x = reinterpret_cast<std::uint32_t *>(segment.data() + index * kPageBytes);
@@ -79,6 +83,8 @@ void check(const IndependentRun &run, const std::string &folder, std::uint32_t e
 }  // namespace
 
 IndependentResult run_independent(const IndependentRun &run, const std::string &folder) {
+  TMH_ASSERT(run.processes >= 1 && run.processes <= kTeamMembersMax);
+  TMH_ASSERT(run.transactions >= run.processes);
   const std::uint64_t each = run.transactions / run.processes;
   const auto total = static_cast<double>(each * run.processes);
   const Shared<Logged> counted;
@@ -96,6 +102,8 @@ IndependentResult run_independent(const IndependentRun &run, const std::string &
 }
 
 IndependentResult run_independent_plain(const IndependentRun &run) {
+  TMH_ASSERT(run.processes >= 1 && run.processes <= kTeamMembersMax);
+  TMH_ASSERT(run.transactions >= run.processes);
   const std::uint64_t each = run.transactions / run.processes;
   const SharedMemory memory(kTeamMembersMax * kPageBytes);
   IndependentResult result;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "bench/support/itm_contestants.h"
+#include "platform/assert.h"
 #include "programs/json.h"
 
 namespace tmh::bench {
@@ -68,6 +69,7 @@ constexpr BuiltIn kBuiltIn[] = {
 constexpr std::string_view kSkewed[] = {"red_black_tree", "reservations", "packets", "mesh"};
 
 void append(std::vector<std::string> *words, std::string_view text) {
+  TMH_ASSERT(words != nullptr);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
     words->emplace_back(text.substr(0, end));
@@ -78,6 +80,7 @@ void append(std::vector<std::string> *words, std::string_view text) {
 // "--size 4000" in front of "--size 100": the later one replaces it.
 std::vector<std::string> replaced(std::vector<std::string> words,
                                   const std::vector<std::string> &later) {
+  TMH_ASSERT(later.size() % 2 == 0);  // options, each with its value
   for (std::size_t i = 0; i + 1 < later.size(); i += 2) {
     const auto at = std::find(words.begin(), words.end(), later[i]);
     if (at != words.end()) words.erase(at, at + 2);
@@ -99,6 +102,7 @@ constexpr std::pair<std::string_view, const char *> kSmallArguments[] = {
 };
 
 ItmCase case_of(const BuiltIn &built_in, const std::string &folder, ItmInputs inputs) {
+  TMH_ASSERT(built_in.name != nullptr && built_in.operations_tiny > 0);
   ItmCase one;
   one.name = built_in.name;
   const std::string program = one.name.substr(0, one.name.find('/'));
@@ -175,6 +179,7 @@ Json object_in(const std::string &text) {
 }
 
 double number_at(const Json &object, const std::string &field) {
+  TMH_ASSERT(!field.empty());
   const Json *at = &object;
   std::size_t first = 0;
   while (first <= field.size()) {
@@ -190,6 +195,7 @@ double number_at(const Json &object, const std::string &field) {
 }
 
 double number_in(const std::string &text, const std::regex &pattern) {
+  TMH_ASSERT(pattern.mark_count() > 0);
   std::smatch match;
   if (!std::regex_search(text, match, pattern))
     throw std::runtime_error("what it printed does not match the expression of its rate");
@@ -209,6 +215,7 @@ bool ItmCase::runs_with(unsigned threads_wanted) const {
 }
 
 std::vector<ItmCase> itm_cases(const std::string &folder, ItmInputs inputs, std::string *why_not) {
+  TMH_ASSERT(why_not != nullptr);
   std::vector<ItmCase> all;
   std::vector<std::string> missing;
   std::size_t found = 0;
@@ -257,6 +264,7 @@ std::vector<std::string> filled_in(const std::vector<std::string> &words,
 
 ChildOutcome run_case(const ItmCase &what, const ChildCommand &command,
                       const ItmPlaceholders &values) {
+  TMH_ASSERT(!command.words.empty());
   if (what.client.empty()) return run_child(command);
   Child server(command);
   const auto place = server.wait_for_line("listening on ");
@@ -279,6 +287,7 @@ ChildOutcome run_case(const ItmCase &what, const ChildCommand &command,
 
 ItmNumbers read_numbers(const ItmReading &reading, const ChildOutcome &outcome,
                         std::chrono::duration<double> time_max) {
+  TMH_ASSERT(reading.pattern.has_value() || !reading.field.empty());
   ItmNumbers numbers;
   Json object;
   if (reading.is_own && !outcome.was_late && outcome.signal == 0 && !outcome.out.empty()) {

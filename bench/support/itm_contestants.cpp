@@ -14,11 +14,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "bench/support/cross_level.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -48,6 +50,9 @@ constexpr Method kOurMethods[] = {{kOursByDefault, always},
                                   {"serial", always},
                                   {"pages", why_no_pages, Engine::kPages, false},
                                   {"pages-serializable", why_no_pages, Engine::kPages}};
+static_assert(std::ranges::all_of(kOurMethods,
+                                  [](const Method &one) { return one.why_not != nullptr; }));
+static_assert(std::string_view(kOurMethods[0].name) == kOursByDefault);
 
 ItmContestant on_library(const std::string &name, const std::string &library,
                          const std::string &method) {
@@ -58,6 +63,7 @@ ItmContestant on_library(const std::string &name, const std::string &library,
   return one;
 }
 ItmContestant build_alone(const char *build) {
+  TMH_ASSERT(build != nullptr);
   ItmContestant one;
   one.name = one.build = build;
   return one;
@@ -76,6 +82,7 @@ bool is_shared_library(const std::string &path) {
 std::vector<ItmContestant> itm_contestants(const std::string &build_folder,
                                            std::vector<std::string> *why_not) {
   std::vector<ItmContestant> all;
+  TMH_ASSERT(why_not != nullptr);
   const std::string gcc = TMH_BENCH_GCC_LIBITM;
   if (is_shared_library(gcc)) {
     for (const char *const method : kGccMethods)
@@ -133,6 +140,7 @@ ItmContestant outside_contestant(const std::string &text,
 
 std::map<std::string, std::string> environment_on(const ItmContestant &contestant,
                                                   const std::string &folder) {
+  TMH_ASSERT(!folder.empty());
   std::map<std::string, std::string> all = {{"ITM_DEFAULT_METHOD", contestant.method}};
   if (contestant.library.empty()) return all;
   if (!contestant.loaded_first.empty()) {  // as `tmh itm` does
@@ -147,6 +155,7 @@ std::map<std::string, std::string> environment_on(const ItmContestant &contestan
 }
 
 std::map<std::string, std::string> environment_that_tells(const std::string &folder) {
+  TMH_ASSERT(!folder.empty());
   return {{"LD_DEBUG", "files"}, {"LD_DEBUG_OUTPUT", folder + "/loaded"}};
 }
 

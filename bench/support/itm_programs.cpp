@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "bench/support/itm_contestants.h"
+#include "platform/assert.h"
 #include "programs/json.h"
 
 namespace tmh::bench {
@@ -38,6 +39,7 @@ class Reader {
     }
   }
   [[noreturn]] void refuse(const std::string &sentence) const {
+    TMH_ASSERT(!sentence.empty());
     throw BadInput(
         fmt::format("--programs {}: {}{}", path_, where_.empty() ? "" : where_ + ": ", sentence));
   }
@@ -51,6 +53,7 @@ class Reader {
                            fmt::join(known, ", ")));
   }
   [[nodiscard]] std::string text(const Value &object, const char *key) const {
+    TMH_ASSERT(key != nullptr && object.is_object());
     if (!object.contains(key)) refuse(fmt::format("\"{}\" is missing", key));
     const Value &value = object[key];
     if (!value.is_string() || value.get<std::string>().empty())
@@ -66,6 +69,7 @@ class Reader {
   }
   [[nodiscard]] std::uint64_t whole(const Value &value, const char *key, std::uint64_t min,
                                     std::uint64_t max) const {
+    TMH_ASSERT(key != nullptr && min <= max);
     const bool is_right = value.is_number_unsigned() && value.get<std::uint64_t>() >= min &&
                           value.get<std::uint64_t>() <= max;
     if (!is_right)
@@ -92,6 +96,7 @@ void check_placeholders(const Reader &reader, const std::string &word) {
 }
 
 std::vector<std::string> command_of(const Reader &reader, const Value &value, const char *key) {
+  TMH_ASSERT(key != nullptr);
   if (!value.is_array() || value.empty())
     reader.refuse(fmt::format("\"{}\" is no list of texts", key));
   std::vector<std::string> words;
@@ -112,6 +117,7 @@ std::vector<std::string> command_of(const Reader &reader, const Value &value, co
 }
 
 void read_rate(const Reader &reader, const Value &rate, ItmReading *reading) {
+  TMH_ASSERT(reading != nullptr);
   reader.check_keys(rate, "\"rate\"", {"json", "regex", "is"});
   if (rate.contains("json") == rate.contains("regex"))
     reader.refuse("\"rate\" has one of \"json\" and \"regex\"");

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 namespace {
@@ -56,6 +58,7 @@ void print_below(const Table &table) {
 }
 
 double geometric_mean(const std::vector<double> &values) {
+  TMH_ASSERT(!values.empty());
   double logarithms = 0;
   for (const double value : values) logarithms += std::log(value);
   return std::exp(logarithms / static_cast<double>(values.size()));
@@ -63,6 +66,7 @@ double geometric_mean(const std::vector<double> &values) {
 
 // "validation 3.1, alone 0.2": what was counted more than never, for each 1,000 transactions.
 std::string causes(const Counts &counts, double transactions) {
+  TMH_ASSERT(transactions > 0);
   constexpr std::string_view kAborts = "aborts_";
   std::string text;
   for (const auto &[name, count] : counts) {
@@ -120,6 +124,7 @@ ItmResults::Samples &ItmResults::samples(const ItmCase &what, unsigned threads,
 
 void ItmResults::add(const ItmCase &what, unsigned threads, const ItmContestant &contestant,
                      const ItmNumbers &numbers, const ItmStatistics &statistics) {
+  TMH_ASSERT(threads > 0 && numbers.rate > 0);
   Samples &all = samples(what, threads, contestant);
   all.rates.push_back(numbers.rate);
   if (!what.reading.long_field.empty()) all.long_rates.push_back(numbers.long_rate);
@@ -130,6 +135,7 @@ void ItmResults::add(const ItmCase &what, unsigned threads, const ItmContestant 
 
 void ItmResults::fail(const ItmCase &what, unsigned threads, const ItmContestant &contestant,
                       const std::string &sentence) {
+  TMH_ASSERT(!sentence.empty());  // an empty one says that it has not failed
   samples(what, threads, contestant).failure = sentence;
   ++failures_;
   std::fprintf(stderr, "itm: %s, %u threads, %s: %s\n", what.name.c_str(), threads,
@@ -161,6 +167,7 @@ std::vector<ItmResults::Ratio> ItmResults::ratios(const std::string &contestant,
 }
 
 void ItmResults::print(Report *report) const {
+  TMH_ASSERT(report != nullptr);
   print_rates(report);
   print_long(report);
   print_means(report);
@@ -276,6 +283,7 @@ namespace {
 
 void judge(const std::string &what, const std::string &bound, double measured, bool is_met,
            const std::string &where, Table *table, Report *report) {
+  TMH_ASSERT(table != nullptr && report != nullptr);
   Json row;
   row["what"] = what;
   row["wanted"] = bound;

@@ -4,11 +4,14 @@
 #include <thread>
 
 #include "bench/support/clock.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
 void LineMeeting::meet() noexcept {
-  if (ready_.fetch_add(1) + 1 == threads_) {
+  const unsigned before = ready_.fetch_add(1);
+  TMH_ASSERT(before < threads_);  // each meets the others once
+  if (before + 1 == threads_) {
     start_.store(now_ns());
     ready_.store(threads_ + 1);
   }
@@ -23,10 +26,12 @@ void LineMeeting::leave() noexcept {
 }
 
 double LineMeeting::ns() const noexcept {
+  TMH_ASSERT(finish_.load() >= start_.load());
   return static_cast<double>(finish_.load() - start_.load());
 }
 
 double run_line_threads(unsigned threads, LineBody body, void *context) {
+  TMH_ASSERT(threads > 0 && body != nullptr);
   LineMeeting meeting(threads);
   std::vector<std::thread> team;
   for (unsigned i = 0; i < threads; ++i) {

@@ -21,6 +21,7 @@
 #include "examples/structures/hash_set.hpp"
 #include "examples/structures/red_black_tree.hpp"
 #include "examples/structures/sorted_list.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -83,11 +84,15 @@ inline constexpr std::size_t kLineMemoryBytes = 8u << 20;
 class LineMemory {
  public:
   std::byte *get(std::size_t bytes) {
-    if (bytes_ == nullptr) bytes_.reset(static_cast<std::byte *>(std::aligned_alloc(4096, bytes)));
+    TMH_ASSERT(bytes > 0 && bytes % kAlignment == 0);
+    if (bytes_ == nullptr)
+      bytes_.reset(static_cast<std::byte *>(std::aligned_alloc(kAlignment, bytes)));
     return bytes_.get();
   }
 
  private:
+  static constexpr std::size_t kAlignment = 4096;
+  static_assert(kLineMemoryBytes % kAlignment == 0);
   struct Free {
     void operator()(std::byte *memory) const { std::free(memory); }
   };
@@ -99,14 +104,19 @@ template <class Node>
 class LinePool {
  public:
   LinePool(Node *nodes, std::uint64_t count) {
+    TMH_ASSERT(nodes != nullptr || count == 0);
     for (std::uint64_t i = count; i > 0; --i) free_.push_back(nodes + i - 1);
   }
   Node *take() {
+    TMH_ASSERT(!is_empty());
     Node *const node = free_.back();
     free_.pop_back();
     return node;
   }
-  void put(Node *node) { free_.push_back(node); }
+  void put(Node *node) {
+    TMH_ASSERT(node != nullptr);
+    free_.push_back(node);
+  }
   [[nodiscard]] bool is_empty() const { return free_.empty(); }
 
  private:
@@ -116,7 +126,7 @@ class LinePool {
 // Threads that start together. Not a template: g++ 12 cannot compile std::thread with -fgnu-tm.
 class LineMeeting {
  public:
-  explicit LineMeeting(unsigned threads) : threads_(threads) {}
+  explicit LineMeeting(unsigned threads) : threads_(threads) { TMH_ASSERT(threads > 0); }
   void meet() noexcept;
   void leave() noexcept;
   [[nodiscard]] double ns() const noexcept;  // from the start to the last finish
@@ -207,6 +217,9 @@ LineOutcome run_line_set(const LineWork &work, Memory &memory) {
   // and one in its hand. Of several one may insert what the others remove, to whom those nodes go:
   // while it has none it removes, too.
   const std::uint64_t keys = 2 * work.elements, per_thread = work.elements + 1;
+  TMH_ASSERT(work.elements > 0 && work.threads > 0);
+  TMH_ASSERT(reinterpret_cast<std::byte *>(nodes + work.elements + work.threads * per_thread) <=
+             base + kLineMemoryBytes);
   {
     auto session = memory.session();
     LinePool<Node> pool(nodes, work.elements);
@@ -280,6 +293,7 @@ LineOutcome run_line_bank(const LineWork &work, Memory &memory) {
   using Balance = typename Memory::template Field<std::int64_t>;
   auto *const accounts = reinterpret_cast<Balance *>(memory.memory(kLineMemoryBytes));
   const std::uint64_t count = work.elements;
+  TMH_ASSERT(count > 0 && count * sizeof(Balance) <= kLineMemoryBytes && work.threads > 0);
   for (std::uint64_t i = 0; i < count; ++i) {
     auto session = memory.session();
     session.put(accounts[i], kLineBalance);

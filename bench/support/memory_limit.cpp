@@ -8,9 +8,12 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 MemoryLimit::MemoryLimit(std::uint64_t bytes) {
+  TMH_ASSERT(bytes > 0);
   constexpr std::string_view kVersion1 = "/sys/fs/cgroup/memory", kVersion2 = "/sys/fs/cgroup";
   for (const std::string_view root : {kVersion1, kVersion2}) {
     path_ = std::string(root) + "/tmh-bench-" + std::to_string(::getpid());
@@ -27,11 +30,13 @@ MemoryLimit::~MemoryLimit() {
 }
 
 void MemoryLimit::enter() const {
+  TMH_ASSERT(is_available());
   if (!put("/cgroup.procs", std::to_string(::getpid())))
     throw std::runtime_error("cannot enter " + path_);
 }
 
 bool MemoryLimit::put(const char *file, const std::string &text) const {
+  TMH_ASSERT(file != nullptr && !path_.empty());
   std::ofstream out(path_ + file);
   out << text << std::flush;
   return out.good();

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "bench/support/worker.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -32,6 +33,7 @@ const std::vector<Mode> &all_modes() {
 }
 
 Domain open_domain(const Mode &mode, const std::string &folder, const std::string &policy) {
+  TMH_ASSERT(!folder.empty());
   DomainOptions options;
   options.tracking = mode.tracking;
   options.policies.detection = mode.detection;

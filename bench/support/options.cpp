@@ -10,15 +10,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
 #include <vector>
 
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 void add_common_options(CommandLine &line, CommonOptions *options) {
+  TMH_ASSERT(options != nullptr);
   line.add_flag("--tiny", options->tiny, "small inputs, below 2 s (what the test suite runs)");
   line.add_option("--csv", options->csv, "write one line per result to this file");
   line.add_option("--json", options->json,
@@ -31,6 +35,7 @@ void add_common_options(CommandLine &line, CommonOptions *options) {
 }
 
 int run_bench(CommandLine &line, int argc, char **argv, const std::function<int()> &body) {
+  TMH_ASSERT(argv != nullptr && body != nullptr);
   if (const auto status = line.parse(argc, argv)) return *status;
   try {
     return body();
@@ -41,6 +46,7 @@ int run_bench(CommandLine &line, int argc, char **argv, const std::function<int(
 }
 
 int skipped(const std::string &reason) {
+  TMH_ASSERT(!reason.empty());
   std::printf("[  SKIPPED ] %s\n", reason.c_str());
   return 77;  // what automake and the kernel's own tests use
 }
@@ -63,13 +69,16 @@ ScratchFolder::~ScratchFolder() {
 }
 
 std::string ScratchFolder::subfolder(const std::string &name) const {
+  TMH_ASSERT(!name.empty());
   const std::string path = path_ + "/" + name;
   std::filesystem::create_directories(path);
   return path;
 }
 
 void write_page_file(const std::string &path, std::uint64_t page_count) {
+  TMH_ASSERT(page_count <= std::numeric_limits<std::uint32_t>::max());
   constexpr std::uint64_t kPagesPerPiece = 32;  // 128 KiB, the block size of GNU cp
+  static_assert(kPagesPerPiece * kPageBytes == 128 * 1024);
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) throw std::system_error(errno, std::generic_category(), path);
   std::vector<std::byte> piece(kPagesPerPiece * kPageBytes);

@@ -26,6 +26,7 @@
 
 #include "bench/support/clock.h"
 #include "bench/support/options.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -41,12 +42,14 @@ struct PagemapScan {
   std::uint64_t bytes, flags, start, end, walk_end, regions, region_count, pages_max,
       category_inverted, category_mask, category_anyof_mask, return_mask;
 };
+static_assert(sizeof(PageRegion) == 24 && sizeof(PagemapScan) == 96);
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, PagemapScan);
 constexpr std::uint64_t kPageIsWritten = 1U << 1;
 constexpr std::uint64_t kFeatureWpUnpopulated = 1U << 13, kFeatureWpAsync = 1U << 15;
 
 // Of the file that the primitives map; the largest n of figures 4-1 and 4-3.
 constexpr std::size_t kPages = 1024;
+static_assert(kPages % 4 == 0, "primitives use every second or fourth page");
 
 // What cannot be measured here, with the reason.
 struct Unavailable : std::runtime_error {
@@ -62,6 +65,7 @@ class Mapping {
  public:
   Mapping(int fd, int protection, int flags, std::size_t pages = kPages)
       : bytes_(pages * kPageBytes) {
+    TMH_ASSERT(pages > 0 && (fd >= 0 || (flags & MAP_ANONYMOUS) != 0));
     void *address = ::mmap(nullptr, bytes_, protection, flags, fd, 0);
     if (address == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
     data_ = static_cast<std::byte *>(address);
@@ -71,7 +75,9 @@ class Mapping {
   Mapping(const Mapping &) = delete;
   Mapping &operator=(const Mapping &) = delete;
   [[nodiscard]] std::byte *page(std::size_t index) const noexcept {
-    return data_ + (index % kPages) * kPageBytes;
+    const std::size_t offset = index % kPages * kPageBytes;
+    TMH_ASSERT(offset < bytes_);
+    return data_ + offset;
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
@@ -91,6 +97,7 @@ void store(std::byte *address) noexcept {
 }
 
 double us_each(std::int64_t total_ns, std::size_t count) {
+  TMH_ASSERT(count > 0 && total_ns >= 0);
   return static_cast<double>(total_ns) / 1000.0 / static_cast<double>(count);
 }
 
@@ -121,6 +128,7 @@ void map_in_handler(int, siginfo_t *, void *) {
 class SegvAction {
  public:
   explicit SegvAction(void (*handler)(int, siginfo_t *, void *)) {
+    TMH_ASSERT(handler != nullptr);
     struct sigaction action {};
     action.sa_sigaction = handler;
     action.sa_flags = SA_SIGINFO;
@@ -219,6 +227,7 @@ double mprotect_and_refault(int fd, std::size_t repeats) {
 // fault cannot bring its neighbours in.
 double fault(int fd, int flags, std::size_t repeats, void (*prepare)(std::byte *),
              void (*touch)(std::byte *)) {
+  TMH_ASSERT(touch != nullptr && repeats > 0);
   std::int64_t total_ns = 0;
   std::size_t done = 0;
   while (done < repeats) {
@@ -255,6 +264,7 @@ double dontneed(int fd, std::size_t repeats) {
 }
 
 double guard(int fd, std::size_t repeats, int which) {
+  TMH_ASSERT(which == kMadvGuardInstall || which == kMadvGuardRemove);
   std::int64_t total_ns = 0;
   std::size_t done = 0;
   while (done < repeats) {
@@ -359,6 +369,7 @@ double pagemap_scan(int fd, std::size_t repeats) {
 
 Primitive measure(const std::string &name, const std::string &thesis, std::size_t run_count,
                   const std::function<double()> &run) {
+  TMH_ASSERT(run != nullptr && run_count > 0);
   Primitive result{name, thesis, {}, {}};
   try {
     (void)run();  // warm-up
@@ -375,6 +386,7 @@ Primitive measure(const std::string &name, const std::string &thesis, std::size_
 
 std::vector<Primitive> measure_primitives(const std::string &folder, std::size_t run_count,
                                           std::size_t repeats) {
+  TMH_ASSERT(run_count > 0 && repeats > 0);
   const std::string path = folder + "/primitives.bin";
   write_page_file(path, kPages);
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));

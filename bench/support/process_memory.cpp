@@ -7,9 +7,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 ProcessMemory process_memory(int pid) {
+  TMH_ASSERT(pid >= 0);
   ProcessMemory memory;
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {

@@ -6,7 +6,7 @@
 
 namespace tmh::bench {
 
-// Of /proc/<pid>/status, in bytes; all zero when the process is gone.
+// Of /proc/<pid>/status, in bytes; all zero when the process is gone, and of pid 0: none yet.
 struct ProcessMemory {
   std::uint64_t resident_bytes = 0;  // VmRSS = anon + file + shmem
   std::uint64_t anon_bytes = 0;      // private memory: page copies, heap

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 namespace {
@@ -34,9 +36,12 @@ std::size_t columns_of(const std::string &text) {
 Report::Report(std::string bench, Json environment, Json parameters)
     : bench_(std::move(bench)),
       environment_(std::move(environment)),
-      parameters_(std::move(parameters)) {}
+      parameters_(std::move(parameters)) {
+  TMH_ASSERT(!bench_.empty() && environment_.is_object() && parameters_.is_object());
+}
 
 void Report::add(const std::string &section, Json row) {
+  TMH_ASSERT(!section.empty() && row.is_object());
   Json full;
   full["bench"] = bench_;
   full["section"] = section;
@@ -101,6 +106,7 @@ void Report::write(const std::string &csv_path, const std::string &json_path) co
 }
 
 void put(Json &row, const std::string &name, const Summary &summary) {
+  TMH_ASSERT(!name.empty());
   row[name + "_median"] = summary.median;
   row[name + "_mad"] = summary.mad;
   row[name + "_min"] = summary.min;
@@ -148,6 +154,7 @@ std::string with_mad(const Summary &summary) {
 
 std::string hex(std::uint64_t value) {
   std::array<char, 20> text{};
+  static_assert(text.size() > 2 * sizeof(value));
   (void)std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
   return text.data();
 }

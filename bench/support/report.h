@@ -11,6 +11,7 @@
 
 #include "bench/support/environment.h"
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -37,8 +38,13 @@ void put(Json &row, const std::string &name, const Summary &summary);
 // Aligned columns; the first is left-aligned, the others right-aligned.
 class Table {
  public:
-  explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {
+    TMH_ASSERT(!rows_.front().empty());
+  }
+  void add(std::vector<std::string> row) {
+    TMH_ASSERT(!row.empty() && row.size() <= rows_.front().size());
+    rows_.push_back(std::move(row));
+  }
   void print() const;
   [[nodiscard]] bool is_empty() const noexcept { return rows_.size() == 1; }  // a head alone
 

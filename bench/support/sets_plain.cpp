@@ -1,8 +1,10 @@
 // bench/support/sets_plain.cpp -- baseline of the sets bench: plain serial code, malloc(), free().
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 #include "bench/support/sets_work.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -15,6 +17,7 @@ class PlainSets {
   class Session : public PlainSession, public SetOperations<Session> {
    public:
     static void *allocate(std::size_t bytes, std::size_t alignment) {
+      TMH_ASSERT(bytes > 0 && std::has_single_bit(alignment));
       return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     }
     static void deallocate(void *block, std::size_t, std::size_t) { std::free(block); }

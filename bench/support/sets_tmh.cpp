@@ -4,6 +4,7 @@
 
 #include "bench/support/sets_work.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 namespace {
@@ -24,6 +25,7 @@ class TmhSets {
     heap.size_bytes = heap.max_bytes = 256u << 20;
     segment_ = domain_.map("sets", heap);
     pools_ = segment_.root<pools>("tmh.pools");
+    TMH_ASSERT(pools_ != nullptr);
     site_ = std::make_unique<Site>(domain_, "sets");
   }
 
@@ -52,6 +54,7 @@ class TmhSets {
   [[nodiscard]] Session session() const { return {*site_, *pools_}; }
   // Zeros. Of the set before all goes back to the heap.
   std::byte *head(std::size_t bytes) {
+    TMH_ASSERT(bytes <= kHeadBytes);
     atomically(domain_, [&] {
       if (head_ != nullptr) segment_.deallocate(head_, kHeadBytes);
       std::destroy_at(pools_);
@@ -62,7 +65,10 @@ class TmhSets {
     return head_;
   }
   // The head that another process has made.
-  void use_head(std::byte *head) noexcept { head_ = head; }
+  void use_head(std::byte *head) noexcept {
+    TMH_ASSERT(head != nullptr);
+    head_ = head;
+  }
   [[nodiscard]] std::byte *head() const noexcept { return head_; }
   template <class Body>
   void alone(const Body &body) {
@@ -102,6 +108,7 @@ struct Told {
 
 template <class Set>
 SetOutcome run_in_processes(const std::string &folder, const SetWork &work, unsigned processes) {
+  TMH_ASSERT(processes >= 1 && processes <= kTeamMembersMax && work.elements > 0);
   const Shared<Told> told;
   SetOutcome outcome;
   const double ns = run_team_ns(processes, [&](unsigned index, const TeamClock &clock) {

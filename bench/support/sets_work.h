@@ -24,6 +24,7 @@
 #include "bench/support/line_work.h"
 #include "examples/structures/b_tree.hpp"
 #include "examples/structures/skip_list.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -89,6 +90,7 @@ class SetHead {
  public:
   // Of a whole line on.
   std::byte *zeros(std::size_t bytes) {
+    TMH_ASSERT(bytes > 0);
     bytes_.assign(bytes + 64, std::byte{});
     return bytes_.data() + (-reinterpret_cast<std::uintptr_t>(bytes_.data()) & 63);
   }
@@ -162,6 +164,7 @@ void fill_set(const SetWork &work, Set &set, Session &session) {
 // One thread's. Returns how many keys were found.
 template <class Set, class Session>
 std::uint64_t use_set(const SetWork &work, Set &set, Session &session, std::uint64_t seed) {
+  TMH_ASSERT(work.elements > 0 && work.update_percent <= 100);
   Random random(seed);
   std::uint64_t found = 0;
   const auto any_key = [&] { return 1 + random.below(work.elements); };
@@ -206,6 +209,9 @@ SetOutcome run_set(const SetWork &work, Memory &memory) {
     auto session = memory.session();
     fill_set(work, set, session);
   }
+  TMH_ASSERT(work.threads > 0 && work.elements > 0);
+  // Of a range's threads the last one does nothing else.
+  TMH_ASSERT(work.range == 0 || (kHasRanges<Set> && work.threads > 1));
   std::vector<std::uint64_t> found(work.threads);
   std::atomic<unsigned> busy{work.threads - 1};
   SetOutcome outcome;

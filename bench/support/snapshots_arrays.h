@@ -120,6 +120,7 @@ class List {
   using Sorted = structures::SortedList<structures::PlainField>;
   using Node = Sorted::Node;
   static constexpr std::uint64_t kLine = 64;
+  static_assert(sizeof(Node) <= kLine && Sorted::kHeadBytes <= kLine, "each has a line");
   [[nodiscard]] Node *node(std::uint64_t number) const {
     return reinterpret_cast<Node *>(memory_ + kLine * (1 + number));
   }

@@ -16,6 +16,7 @@
 #include "bench/support/team.h"
 #ifdef TMH_BENCH_ITM
 #include "bench/support/snapshots_itm.h"
+#include "platform/assert.h"
 #endif
 
 namespace tmh::bench {
@@ -28,6 +29,7 @@ std::uint64_t portions_of(std::uint64_t size) {
 }
 template <class Mix>
 WorkerPlace place_of(const Cell<Mix> &cell, unsigned index) {
+  TMH_ASSERT(index < cell.workers.size() && cell.size > 0);
   return {index, static_cast<unsigned>(cell.workers.size()), cell.size, cell.seed + index};
 }
 
@@ -43,6 +45,7 @@ class InSegment {
       data_ = &flat_.emplace(segment_.data(), cell.size);
     else
       data_ = segment_.root<Data>("data");
+    TMH_ASSERT(data_ != nullptr);
   }
   void fill(std::uint64_t size) {
     for (std::uint64_t i = 0; i < portions_of<Data>(size); ++i)
@@ -91,6 +94,8 @@ class InSegment {
 template <class Mix>
 void run_in_processes(const Cell<Mix> &cell, Isolation isolation, const std::string &folder,
                       SnapshotTally *tally) {
+  static_assert(kSnapshotWorkersMax < kTeamMembersMax, "who keeps the time is a member, too");
+  TMH_ASSERT(tally != nullptr);
   const auto workers = static_cast<unsigned>(cell.workers.size());
   run_alone([&] { InSegment<Mix>(cell, isolation, folder).fill(cell.size); });
   (void)run_team_ns(workers + 1, [&](unsigned index, const TeamClock &clock) {
@@ -185,6 +190,7 @@ class Itm {
 
 template <class Runner, class Mix>
 void run_in_threads(const Cell<Mix> &cell, SnapshotTally *tally) {
+  TMH_ASSERT(tally != nullptr);
   run_alone([&] {
     Runner runner;
     InMemory<Mix> structure(cell);
@@ -235,6 +241,7 @@ CellOutcome run_cell(const Cell<Mix> &cell, SnapshotContestant contestant,
   if (workers == 0 || workers > kSnapshotWorkersMax ||
       (workers > 1 && (cell.steps > 0 || contestant == SnapshotContestant::kPlain)))
     throw std::invalid_argument("a cell with another number of workers");
+  TMH_ASSERT(is_built(contestant));
   SnapshotTally tally(cell.warm_up_seconds, cell.seconds, cell.steps, cell.times_steps);
   switch (contestant) {
     case SnapshotContestant::kPlain:

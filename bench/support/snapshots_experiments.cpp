@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 namespace {
@@ -26,6 +28,7 @@ struct Row {
 
 // Median of the rounds' ratios; 0: one stood still.
 double ratio_of(const std::vector<double> &mine, const std::vector<double> &others) {
+  TMH_ASSERT(!others.empty() && mine.size() == others.size());
   if (*std::min_element(others.begin(), others.end()) <= 0) return 0;
   return summarize_ratio(mine, others).median;
 }
@@ -34,7 +37,10 @@ double ratio_of(const std::vector<double> &mine, const std::vector<double> &othe
 template <class Mix>
 class Rounds {
  public:
-  Rounds(const SnapshotPlan &plan, std::uint64_t size) : plan_(plan), size_(size) {}
+  Rounds(const SnapshotPlan &plan, std::uint64_t size) : plan_(plan), size_(size) {
+    TMH_ASSERT(plan.scratch != nullptr && plan.report != nullptr && plan.hash != nullptr);
+    TMH_ASSERT(plan.rounds > 0 && plan.steps > 0 && !plan.contestants.empty() && size > 0);
+  }
 
   // What one worker of this mix finds in a fixed number of steps is the same for all.
   void compare(const Mix &mix) {
@@ -64,6 +70,7 @@ class Rounds {
   }
 
   [[nodiscard]] std::vector<Contestant> contestants_of(std::size_t row) const {
+    TMH_ASSERT(row < rows_.size());
     std::vector<Contestant> all = plan_.contestants;
     if (rows_[row].has_plain) all.insert(all.begin(), Contestant::kPlain);
     return all;
@@ -152,9 +159,11 @@ class Rounds {
 };
 
 std::string text(const Json &row, const char *key) {
+  TMH_ASSERT(key != nullptr);
   return row.contains(key) ? number(row[key].get<double>()) : "-";
 }
 void put_ratio(Json *row, const char *key, double ratio) {
+  TMH_ASSERT(row != nullptr && key != nullptr);
   if (ratio > 0) (*row)[key] = ratio;
 }
 
@@ -162,6 +171,7 @@ void put_ratio(Json *row, const char *key, double ratio) {
 template <class Mix>
 void add_rates(const std::string &what, const Rounds<Mix> &rounds, std::size_t at,
                Contestant contestant, Json *row, Table *table) {
+  TMH_ASSERT(row != nullptr && table != nullptr);
   const Summary rate = summarize(rounds.rates(at, contestant));
   put(*row, "operations_per_s", rate);
   put_ratio(row, "times_libitm", rounds.times(at, contestant, Contestant::kItm));
@@ -246,7 +256,7 @@ void run_bank(const SnapshotPlan &plan) {
                                                   std::max(row["queries"].get<double>(), 1.0))
                                          : "-";
       table.add({name, queries_text, text(row, "query_speed"), text(row, "query_rate_of_plain"),
-                 text(row, "times_libitm_queries"), retries_text, transfers_text,
+                 text(row, "times_libitm_queries"), retries_text, alone_text, transfers_text,
                  text(row, "transfers_retried")});
       plan.report->add("bank", std::move(row));
     }
@@ -303,6 +313,7 @@ void run_reservations(const SnapshotPlan &plan) {
       {{writer}, true, false}, {{writer, ReservationMix{1, kNeighbourNumbers}}, true, false}};
   for (const std::uint64_t scan : plan.scans)
     rows.push_back({{writer, ReservationMix{scan}}, true, false});
+  TMH_ASSERT(rows.size() == kScansFrom + plan.scans.size());
   rounds.measure(rows);
   Table table({"rows of a scan, contestant", "OLTP/s", "slowed", "of neighbour's", "us", "sd",
                "99 %", "OLAP/s", "us", "sd", "99 %", "retries/OLTP", "/OLAP"});

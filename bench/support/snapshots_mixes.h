@@ -104,7 +104,8 @@ struct ReservationMix {
   // Not 0: before each scan a plain loop over so many numbers of the worker's own. So the other
   // processor is busy, which shares a core with the writer's perhaps, and the data are not.
   std::uint64_t own_numbers = 0;
-  static constexpr std::uint64_t kRangePercent = 60, kReservePercent = 90;
+  static constexpr std::uint64_t kRangePercent = 60, kReservePercent = 90, kDropPercent = 5;
+  static_assert(kRangePercent <= 100 && kReservePercent + kDropPercent < 100);
 
   class Worker {
    public:
@@ -126,9 +127,9 @@ struct ReservationMix {
         return step;
       }
       const std::uint64_t percent = random_.below(100);
-      step.act = percent < kReservePercent       ? ReservationAct::kReserve
-                 : percent - kReservePercent < 5 ? ReservationAct::kDrop
-                                                 : ReservationAct::kManage;
+      step.act = percent < kReservePercent                  ? ReservationAct::kReserve
+                 : percent < kReservePercent + kDropPercent ? ReservationAct::kDrop
+                                                            : ReservationAct::kManage;
       step.customer = any_id();
       step.asks = 1 + static_cast<unsigned>(random_.below(kReservationAsks));
       for (auto &ask : step.ask) {

@@ -23,6 +23,7 @@ namespace tmh::bench {
 
 enum class ReservationAct : std::uint8_t { kReserve, kDrop, kManage, kScan };
 inline constexpr unsigned kReservationTables = 3, kReservationAsks = 4;
+static_assert(kReservationTables == 3, "cars, flights, rooms");
 struct ReservationStep {
   ReservationAct act;
   std::uint64_t customer;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/support/stats.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -28,6 +29,7 @@ std::int64_t ns(double seconds) { return static_cast<std::int64_t>(seconds * 1e9
 }  // namespace
 
 void SnapshotTally::keep_time(unsigned workers) {
+  TMH_ASSERT(workers >= 1 && workers <= kSnapshotWorkersMax);
   // Workers may take their time until they are ready; then nobody waits for the keeper.
   const timespec pause{0, 1'000'000};
   while (all_->ready.load(std::memory_order_acquire) < workers) (void)::nanosleep(&pause, nullptr);
@@ -53,6 +55,7 @@ void SnapshotTally::keep_time(unsigned workers) {
 }
 
 CellOutcome SnapshotTally::outcome(unsigned workers) const {
+  TMH_ASSERT(workers >= 1 && workers <= kSnapshotWorkersMax);
   CellOutcome outcome;
   if (all_->fingerprint == 0) throw std::runtime_error("the structure is damaged at the end");
   ResultHash hash;

@@ -11,6 +11,7 @@
 #include "bench/support/clock.h"
 #include "bench/support/snapshots_cell.h"
 #include "bench/support/team.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -24,19 +25,26 @@ class SnapshotTally {
   static constexpr int kReferences = 6;
   // 4 MiB for each worker; later steps are not timed.
   static constexpr std::uint64_t kTimedMax = 1 << 20;
+  static_assert(kTimedMax * sizeof(float) == 4 << 20);
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+                    std::atomic<bool>::is_always_lock_free,
+                "counts are shared by processes");
 
   SnapshotTally(double warm_up_seconds, double seconds, std::uint64_t steps, bool times_steps)
       : warm_up_seconds_(warm_up_seconds),
         seconds_(seconds),
         steps_(steps),
         times_steps_(times_steps),
-        timed_us_(times_steps ? kTimedMax * sizeof(float) * kSnapshotWorkersMax : 1) {}
+        timed_us_(times_steps ? kTimedMax * sizeof(float) * kSnapshotWorkersMax : 1) {
+    TMH_ASSERT(steps > 0 || (seconds > 0 && warm_up_seconds >= 0));
+  }
 
   // --- A worker's
   // Runs steps until the time is over. apply(step) runs one until it has committed, and adds to
   // *attempts.
   template <class Worker, class Apply>
   void work(unsigned index, Worker &worker, const Apply &apply) {
+    TMH_ASSERT(index < kSnapshotWorkersMax);
     Counts &counts = all_->counts[index];
     all_->ready.fetch_add(1, std::memory_order_release);  // pairs with the acquire in keep_time()
     Attempts attempts;

@@ -87,6 +87,7 @@ class Ycsb {
   struct Record {
     std::uint64_t fields[kFields][kWords];
   };
+  static_assert(sizeof(Record) == 960, "fields of 96 bytes");
   bool insert(std::uint64_t key, std::uint64_t stamp) {
     Record record;
     for (auto &field : record.fields)

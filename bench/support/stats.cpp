@@ -2,15 +2,17 @@
 #include "bench/support/stats.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <numeric>
+
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
 namespace {
 
 double median_of(std::vector<double> &samples) {
+  TMH_ASSERT(!samples.empty());
   const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
   std::nth_element(samples.begin(), middle, samples.end());
   if (samples.size() % 2 == 1) return *middle;
@@ -34,7 +36,7 @@ Summary summarize(std::vector<double> samples) {
 
 Summary summarize_ratio(const std::vector<double> &numerators,
                         const std::vector<double> &denominators) {
-  assert(numerators.size() == denominators.size());
+  TMH_ASSERT(numerators.size() == denominators.size());
   std::vector<double> ratios;
   ratios.reserve(numerators.size());
   for (std::size_t i = 0; i < numerators.size(); ++i) {
@@ -44,7 +46,7 @@ Summary summarize_ratio(const std::vector<double> &numerators,
 }
 
 double quantile(std::vector<double> samples, double q) {
-  assert(q >= 0 && q <= 1);
+  TMH_ASSERT(q >= 0 && q <= 1);
   if (samples.empty()) return 0;
   const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(samples.size())));
   const auto nth =

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "bench/support/clock.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -27,7 +28,9 @@ struct TeamState {
 
 class MemberClock final : public TeamClock {
  public:
-  MemberClock(TeamState *state, unsigned index) noexcept : state_(state), index_(index) {}
+  MemberClock(TeamState *state, unsigned index) noexcept : state_(state), index_(index) {
+    TMH_ASSERT(state != nullptr && index < kTeamMembersMax);
+  }
   void start() const override {
     (void)pthread_barrier_wait(&state_->barrier);
     state_->start_ns[index_] = now_ns();
@@ -61,6 +64,7 @@ class MemberClock final : public TeamClock {
 SharedMemory::SharedMemory(std::size_t bytes)
     : data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
       bytes_(bytes) {
+  TMH_ASSERT(bytes > 0);
   if (data_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "shared memory");
 }
 SharedMemory::~SharedMemory() { (void)::munmap(data_, bytes_); }
@@ -68,6 +72,7 @@ SharedMemory::~SharedMemory() { (void)::munmap(data_, bytes_); }
 double run_team_ns(unsigned count, const std::function<void(unsigned, const TeamClock &)> &member) {
   if (count == 0 || count > kTeamMembersMax)
     throw std::invalid_argument("a team has 1 to 64 members");
+  TMH_ASSERT(member != nullptr);
   const Shared<TeamState> state;
   pthread_barrierattr_t attributes;
   (void)pthread_barrierattr_init(&attributes);

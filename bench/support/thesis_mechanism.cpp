@@ -9,13 +9,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cassert>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <system_error>
 
 #include "bench/support/options.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -39,6 +40,7 @@ ThesisMechanism::ThesisMechanism(const std::string &folder, const std::string &h
       page_count_(page_count),
       states_(page_count, PageState::kNone),
       newest_(page_count, 0) {
+  TMH_ASSERT(page_count > 0 && page_count <= std::numeric_limits<std::uint32_t>::max());
   home_fd_ = ::open(home_file.c_str(), O_RDWR | O_CLOEXEC);
   if (home_fd_ < 0) throw std::system_error(errno, std::generic_category(), home_file);
   const std::size_t bytes = page_count * kPageBytes;
@@ -56,8 +58,8 @@ ThesisMechanism::ThesisMechanism(const std::string &folder, const std::string &h
   for (std::uint32_t i = 0; i < kBufferFilesReady; ++i) open_buffer(i, true);
 
   ThesisMechanism *none = nullptr;
-  [[maybe_unused]] const bool alone = active.compare_exchange_strong(none, this);
-  assert(alone);
+  const bool alone = active.compare_exchange_strong(none, this);
+  TMH_ASSERT(alone);
   struct sigaction action {};
   action.sa_sigaction = &ThesisMechanism::on_sigsegv;
   action.sa_flags = SA_SIGINFO;
@@ -99,13 +101,16 @@ void ThesisMechanism::open_buffer(std::uint32_t index, bool lay_out) {
 }
 
 std::byte *ThesisMechanism::version_bytes(std::uint32_t page, std::uint32_t number) const noexcept {
+  TMH_ASSERT(page < page_count_);
   if (number == 0) return home_ + std::uint64_t{page} * kPageBytes;
   const std::uint32_t position = number - 1;
+  TMH_ASSERT(buffers_[position / kBufferFilePages].mapping != nullptr);
   return buffers_[position / kBufferFilePages].mapping +
          std::uint64_t{position % kBufferFilePages} * kPageBytes;
 }
 
 void ThesisMechanism::begin() noexcept {
+  TMH_ASSERT(touched_.empty() && written_.empty());
   lock();
   ++next_id_;
   unlock();
@@ -114,6 +119,7 @@ void ThesisMechanism::begin() noexcept {
 void ThesisMechanism::advise(const void *address, Access access) noexcept {
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte *>(address) - view_);
   const auto page = static_cast<std::uint32_t>(offset / kPageBytes);
+  TMH_ASSERT(page < page_count_);
   const PageState state = states_[page];
   if (state == PageState::kWritten || (state == PageState::kRead && access == Access::kRead))
     return;
@@ -158,6 +164,7 @@ void ThesisMechanism::collect() noexcept {
 }
 
 void ThesisMechanism::map_read(std::uint32_t page) noexcept {
+  TMH_ASSERT(states_[page] == PageState::kNone);
   lock();
   touched_.push_back(page);
   states_[page] = PageState::kRead;
@@ -173,6 +180,7 @@ void ThesisMechanism::map_read(std::uint32_t page) noexcept {
 }
 
 void ThesisMechanism::map_copy(std::uint32_t page) noexcept {
+  TMH_ASSERT(states_[page] != PageState::kWritten);
   lock();
   if (states_[page] == PageState::kNone) touched_.push_back(page);
   states_[page] = PageState::kWritten;
@@ -188,6 +196,7 @@ void ThesisMechanism::map_copy(std::uint32_t page) noexcept {
 
 void ThesisMechanism::map_fixed(std::uint32_t page, int protection, int fd,
                                 std::uint64_t file_page) noexcept {
+  TMH_ASSERT(page < page_count_ && fd >= 0);
   ++counters_.mmaps;
   if (::mmap(view_ + std::uint64_t{page} * kPageBytes, kPageBytes, protection,
              MAP_SHARED | MAP_FIXED, fd,
@@ -197,6 +206,7 @@ void ThesisMechanism::map_fixed(std::uint32_t page, int protection, int fd,
 }
 
 void ThesisMechanism::handle_fault(std::uint64_t page) noexcept {
+  TMH_ASSERT(page < page_count_);
   ++counters_.signals;
   // A page without access may have been loaded from or stored to: Linux does not say which (section
   // 3.1, note 3).
@@ -226,7 +236,10 @@ void ThesisMechanism::lock() noexcept {
   while (locked_.exchange(true, std::memory_order_acquire)) {
   }
 }
-void ThesisMechanism::unlock() noexcept { locked_.store(false, std::memory_order_release); }
+void ThesisMechanism::unlock() noexcept {
+  TMH_ASSERT(locked_.load(std::memory_order_relaxed));
+  locked_.store(false, std::memory_order_release);
+}
 
 void ThesisMechanism::die(const char *what) noexcept {
   const int error = errno;

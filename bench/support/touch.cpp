@@ -19,6 +19,7 @@
 #include "bench/support/options.h"
 #include "bench/support/stats.h"
 #include "bench/support/thesis_mechanism.h"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -36,6 +37,7 @@ class EngineSubject {
   }
   void map(const std::string &file, std::uint64_t page_count) {
     if (segment_) domain_.unmap(std::exchange(segment_, Segment()));
+    TMH_ASSERT(page_count > 0);
     SegmentOptions options;
     options.size_bytes = page_count * kPageBytes;
     options.layout = Layout::kRaw;
@@ -69,7 +71,10 @@ class ThesisSubject {
     mechanism_.emplace(folder_, file, page_count);
   }
   void refresh() noexcept {}  // every end() leaves the view without access already
-  [[nodiscard]] std::byte *data() const noexcept { return mechanism_->data(); }
+  [[nodiscard]] std::byte *data() const noexcept {
+    TMH_ASSERT(mechanism_.has_value());
+    return mechanism_->data();
+  }
   [[nodiscard]] std::uint64_t log_bytes() const noexcept { return 0; }
   void begin() noexcept { mechanism_->begin(); }
   [[nodiscard]] bool end() {
@@ -115,6 +120,7 @@ Plan drawn(Random &random, std::vector<std::uint32_t> &deck, Shape shape) {
 }
 
 void write_sparse_file(const std::string &path, std::uint64_t page_count) {
+  TMH_ASSERT(page_count >= std::uint64_t{kSweepBlocks} * kSweepBlockPages);
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) throw std::system_error(errno, std::generic_category(), path);
   bool written = ::ftruncate(fd, static_cast<off_t>(page_count * kPageBytes)) == 0;
@@ -171,6 +177,7 @@ std::uint32_t touch(Subject &subject, std::byte *data, const Plan &plan, std::ui
 template <Advice kAdvice, class Subject>
 TouchReply run_batch(Subject &subject, const std::vector<Plan> &plans, std::uint32_t transactions,
                      std::uint32_t value) {
+  TMH_ASSERT(!plans.empty() && transactions > 0);
   TouchReply reply;
   std::byte *const data = subject.data();
   std::uint32_t sum = 0;
@@ -209,6 +216,7 @@ class Toucher {
       : subject_(std::move(subject)), folder_(std::move(folder)) {}
 
   TouchReply operator()(const TouchRequest &request) {
+    TMH_ASSERT(request.transactions > 0 && request.shape.pages() > 0);
     use_segment(request);
     std::vector<Plan> warm_up, timed;
     if (request.pattern == Pattern::kHot) {
@@ -253,6 +261,7 @@ class Toucher {
   void plan_cold(const TouchRequest &request, std::vector<Plan> *warm_up,
                  std::vector<Plan> *timed) {
     if (request.sparse) {
+      TMH_ASSERT(request.shape.pages() <= kSweepBlockPages);  // the others are not in the file
       if (request.transactions >= kSweepBlocks)
         throw std::invalid_argument("a sparse walk has 31 timed blocks");
       subject_->refresh();
@@ -279,6 +288,7 @@ class Toucher {
 
   void plan_random(const TouchRequest &request, std::vector<Plan> *warm_up,
                    std::vector<Plan> *timed) {
+    TMH_ASSERT(warm_up->empty() && timed->empty());
     Random random(request.seed);
     std::vector<std::uint32_t> deck(request.random_pages);
     std::iota(deck.begin(), deck.end(), 0U);
@@ -293,6 +303,7 @@ class Toucher {
   // Of what the last transaction read, and of what it wrote, read again in a transaction of its
   // own.
   std::uint64_t checksum(const Plan &last, std::uint64_t read_sum, std::uint64_t *aborted) {
+    TMH_ASSERT(aborted != nullptr);
     ResultHash hash;
     hash.add(read_sum);
     subject_->begin();

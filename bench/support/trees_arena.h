@@ -6,19 +6,26 @@
 // Source:    thesis, section 5.2.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 class Arena {
  public:
-  Arena(std::byte *data, std::uint64_t bytes) noexcept : data_(data), bytes_(bytes) {}
+  // data: at a page.
+  Arena(std::byte *data, std::uint64_t bytes) noexcept : data_(data), bytes_(bytes) {
+    TMH_ASSERT(data != nullptr && reinterpret_cast<std::uintptr_t>(data) % kPageBytes == 0);
+  }
   // Throws std::bad_alloc when the range is used up.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment) {
+    TMH_ASSERT(std::has_single_bit(alignment) && alignment <= kPageBytes);
     // Nodes of the trees are a line short of their block, so that an allocator's header fits: here
     // the line stays empty.
     const std::size_t multiple = bytes + kLineBytes >= kPageBytes ? kPageBytes : alignment;
@@ -39,7 +46,7 @@ template <class T>
 class ArenaAllocator {
  public:
   using value_type = T;
-  explicit ArenaAllocator(Arena *arena) noexcept : arena_(arena) {}
+  explicit ArenaAllocator(Arena *arena) noexcept : arena_(arena) { TMH_ASSERT(arena != nullptr); }
   template <class U>
   ArenaAllocator(const ArenaAllocator<U> &other) noexcept : arena_(other.arena()) {}
   [[nodiscard]] T *allocate(std::size_t count) {

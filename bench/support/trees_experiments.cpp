@@ -23,6 +23,7 @@
 #include "bench/support/team.h"
 #include "bench/support/trees_serial.h"
 #include "examples/trees/cobtree.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -72,6 +73,7 @@ std::uint64_t read_bytes() {
 SearchCost search(const TreeExperiment &experiment,
                   const std::function<std::uint64_t(std::uint64_t)> &key_of,
                   const std::function<bool(std::uint64_t)> &find) {
+  TMH_ASSERT(experiment.records > 0 && experiment.searches > 0);
   Random random(experiment.seed + 1);
   const std::uint64_t faults = major_faults(), bytes = read_bytes();
   const std::int64_t start = now_ns();
@@ -103,12 +105,14 @@ constexpr const char *kOurCo = "tmh, CO B-tree";
 // A fault reads its page and no neighbours: what is read ahead (8 MiB on some virtual disks) would
 // hide what a search needs.
 void read_page_by_page(std::byte *data, std::uint64_t bytes) {
+  TMH_ASSERT(data != nullptr && bytes > 0);
   must(::madvise(data, bytes, MADV_RANDOM) == 0, "madvise");
 }
 
 template <class Tree>
 void static_of_ours(const TreeExperiment &experiment, const std::string &folder,
                     const MemoryLimit &limit, SearchCost *cost) {
+  TMH_ASSERT(cost != nullptr);
   run_alone([&] {
     Ours<Tree> self(folder);
     for (std::uint64_t i = 0; i < experiment.records;) {
@@ -137,6 +141,7 @@ void static_of_ours(const TreeExperiment &experiment, const std::string &folder,
 
 void add_static_row(const TreeExperiment &experiment, const std::string &tree,
                     const SearchCost &cost, bool is_limited, Table *table) {
+  TMH_ASSERT(table != nullptr && experiment.report != nullptr);
   table->add({tree, number(cost.us), number(cost.major_faults), number(cost.read_bytes)});
   experiment.report->add("static",
                          Json{{"tree", tree},
@@ -154,6 +159,7 @@ struct DynamicCost {
 
 void add_dynamic_row(const TreeExperiment &experiment, const char *section, const std::string &tree,
                      const DynamicCost &cost, Table *table) {
+  TMH_ASSERT(section != nullptr && table != nullptr && experiment.report != nullptr);
   std::vector<std::string> cells = {tree, number(cost.insert_us)};
   Json row{{"tree", tree}, {"us_per_insert", cost.insert_us}, {"records", experiment.records}};
   if (cost.scan_us > 0) {
@@ -174,6 +180,7 @@ using RecordOf = std::function<Record(std::uint64_t)>;
 // Inserts everything, one by one.
 double insert_us(const TreeExperiment &experiment, const RecordOf &record_of,
                  const std::function<void(const Record &)> &insert) {
+  TMH_ASSERT(experiment.records > 0);
   std::int64_t ns = 0;
   for (std::uint64_t i = 0; i < experiment.records; ++i) {
     const Record record = record_of(i);
@@ -237,6 +244,7 @@ DynamicCost dynamic_of_ours(const TreeExperiment &experiment, const std::string 
 // An opponent without durability: inserts, a hundred in a transaction, and a scan.
 DynamicCost dynamic_of_opponent(const TreeExperiment &experiment, Contestant *opponent,
                                 const std::string &folder, const RecordOf &record_of) {
+  TMH_ASSERT(opponent != nullptr);
   const Plan plan{1, experiment.records};
   opponent->prepare(plan);
   const Shared<DynamicCost> cost;
@@ -265,6 +273,7 @@ DynamicCost dynamic_of_opponent(const TreeExperiment &experiment, Contestant *op
 
 void run_dynamic_with(const TreeExperiment &experiment, const char *section,
                       const RecordOf &record_of, std::span<const std::size_t> block_sizes) {
+  TMH_ASSERT(section != nullptr && experiment.scratch != nullptr);
   Table table({"tree", "us/insert", "us/record scanned", "us/search"});
   std::uint64_t number_of_run = 0;
   const auto folder = [&] {
@@ -294,6 +303,7 @@ void run_dynamic_with(const TreeExperiment &experiment, const char *section,
 }  // namespace
 
 void run_static(const TreeExperiment &experiment) {
+  TMH_ASSERT(experiment.scratch != nullptr && experiment.memory_bytes > 0);
   const MemoryLimit limit(experiment.memory_bytes);
   std::printf(
       "\nRandom searches, page cache forgotten, %llu records of %zu bytes, %llu searches (thesis, "

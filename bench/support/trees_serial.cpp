@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -16,6 +17,7 @@
 
 #include "bench/support/keep.h"
 #include "examples/trees/cobtree.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -23,6 +25,8 @@ namespace {
 
 constexpr std::array<std::size_t, 9> kBlockSizes = {2048,  4096,   8192,   16384, 32768,
                                                     65536, 131072, 262144, 524288};
+static_assert(std::ranges::is_sorted(kBlockSizes) && kBlockSizes[1] == kPageBytes,
+              "experiments take them by their place");
 
 template <std::size_t kBlockBytes>
 using BPlus = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, ArenaAllocator<std::byte>,
@@ -71,6 +75,7 @@ std::unique_ptr<SerialTree> make_bplus(std::size_t block_bytes, Arena *arena) {
 }
 
 int make_file(const std::string &path, std::uint64_t bytes) {
+  TMH_ASSERT(bytes > 0);
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) fail(path);
   if (::ftruncate(fd, static_cast<off_t>(bytes)) == 0) return fd;
@@ -80,6 +85,7 @@ int make_file(const std::string &path, std::uint64_t bytes) {
 }
 
 std::byte *map_file(int fd, std::uint64_t bytes) {
+  TMH_ASSERT(fd >= 0 && bytes > 0);
   void *data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) fail("mmap of a tree's file");
   return static_cast<std::byte *>(data);
@@ -120,11 +126,13 @@ void drop_cache_of(const std::string &folder) {
 std::span<const std::size_t> serial_block_sizes() noexcept { return kBlockSizes; }
 
 std::unique_ptr<SerialTree> make_serial_tree(std::size_t block_bytes, Arena *arena) {
+  TMH_ASSERT(arena != nullptr);
   if (block_bytes == 0) return std::make_unique<Serial<Co>>(arena);
   return make_bplus(block_bytes, arena);
 }
 
 std::string serial_tree_name(std::size_t block_bytes) {
+  TMH_ASSERT(block_bytes % 1024 == 0);
   return block_bytes == 0 ? "CO B-tree" : "B+-tree, " + std::to_string(block_bytes / 1024) + " KiB";
 }
 

@@ -7,7 +7,9 @@
 //          byte's place is its page's, and private pages are nobody's neighbours (PagePlaces).
 //          inserts: pages touched and copied as the thesis's mechanism counts them, pages and lines
 //          as the engine counts them in an exact mode; records of 8 + 512 bytes.
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,7 @@
 #include "bench/support/trees_serial.h"
 #include "bench/support/trees_transfers.h"
 #include "examples/trees/cobtree.hpp"
+#include "platform/assert.h"
 
 namespace tmh::bench {
 
@@ -31,6 +34,8 @@ namespace {
 
 constexpr std::uint64_t kBlockSizes[] = {64, 512, 4096, 16384, 65536, 262144};
 constexpr std::size_t kBlockSizeCount = std::size(kBlockSizes);
+static_assert(std::ranges::is_sorted(kBlockSizes) && kBlockSizes[0] == kLineBytes,
+              "columns of the table, from a line on");
 // An eighth of the records: upper levels stay, lower ones do not, whatever the block.
 constexpr std::uint64_t kMemoryBytesPerRecord = 2;
 
@@ -48,6 +53,8 @@ struct SearchTransfers {
 template <class Tree, class PlaceOf>
 SearchTransfers count_search(const TreeExperiment &experiment, const Tree &tree,
                              const PlaceOf &place_of) {
+  TMH_ASSERT(experiment.records > 0 && experiment.searches > 0);
+  TMH_ASSERT(TracedKey::tracer() == nullptr);
   std::vector<BlockCache> caches;
   for (const std::uint64_t block_bytes : kBlockSizes) {
     // At least four blocks, or the largest would not fit at all.
@@ -136,6 +143,7 @@ SearchTransfers search_in_a_domain(const TreeExperiment &experiment, const std::
 
 void add_search_row(const TreeExperiment &experiment, const std::string &tree,
                     const SearchTransfers &counted, Table *table) {
+  TMH_ASSERT(table != nullptr && experiment.report != nullptr);
   std::vector<std::string> cells = {tree};
   for (std::size_t i = 0; i < kBlockSizeCount; ++i) {
     cells.push_back(number(counted.per_search[i]));
@@ -156,6 +164,7 @@ struct InsertTransfers {
 
 void add_insert_row(const TreeExperiment &experiment, const std::string &tree,
                     const InsertTransfers &counted, Table *table) {
+  TMH_ASSERT(table != nullptr && experiment.report != nullptr);
   table->add({tree, number(counted.pages_touched), number(counted.pages_written),
               counted.lines_written > 0 ? number(counted.lines_written) : "-"});
   experiment.report->add("insert-transfers", Json{{"tree", tree},
@@ -167,6 +176,7 @@ void add_insert_row(const TreeExperiment &experiment, const std::string &tree,
 
 template <class Tree>
 InsertTransfers insert_on_thesis(const TreeExperiment &experiment, const std::string &folder) {
+  TMH_ASSERT(experiment.records > 0);
   const Shared<InsertTransfers> counted;
   run_alone([&] {
     const std::uint64_t pages = 2048 + experiment.records / 2;  // 2 KiB for a record of 520 bytes
@@ -287,6 +297,7 @@ void run_insert_transfers(const TreeExperiment &experiment) {
 }  // namespace
 
 void run_transfers(const TreeExperiment &experiment) {
+  TMH_ASSERT(experiment.scratch != nullptr && experiment.report != nullptr);
   run_search_transfers(experiment);
   run_insert_transfers(experiment);
 }

@@ -9,6 +9,8 @@
 
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 void BlockCache::touch(std::uint64_t place) {
@@ -17,6 +19,7 @@ void BlockCache::touch(std::uint64_t place) {
     newest_first_.splice(newest_first_.begin(), newest_first_, found->second);
     return;
   }
+  TMH_ASSERT(held_.size() == newest_first_.size() && held_.size() <= blocks_max_);
   ++transfers_;
   newest_first_.push_front(block);
   held_[block] = newest_first_.begin();
@@ -29,6 +32,7 @@ PagePlaces::PagePlaces(const std::byte *data, std::uint64_t bytes) : data_(data)
   // Documentation/admin-guide/mm/pagemap.rst: bit 63 present, bit 61 a page of a file or shared
   // memory.
   constexpr std::uint64_t kPresent = std::uint64_t{1} << 63, kOfFile = std::uint64_t{1} << 61;
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(data) % kPageBytes == 0 && bytes % kPageBytes == 0);
   const std::uint64_t pages = bytes / kPageBytes;
   std::vector<std::uint64_t> entries(pages);
   const int fd = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -55,6 +59,7 @@ bool PagePlaces::contains(const void *address) const noexcept {
 }
 
 std::uint64_t PagePlaces::place(const void *address) const noexcept {
+  TMH_ASSERT(contains(address));
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte *>(address) - data_);
   if (!is_private_[offset / kPageBytes]) return offset;
   // Far apart, so that no two share a block of any size in question; the bit keeps them away from

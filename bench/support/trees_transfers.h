@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 // A key that tells of its comparisons. One thread. Nothing is noted while tracer() is null.
@@ -30,10 +32,14 @@ struct TracedKey {
   }
 };
 
+static_assert(sizeof(TracedKey) == sizeof(std::uint64_t), "as large as the key that it traces");
+
 class BlockCache {
  public:
   BlockCache(std::uint64_t block_bytes, std::uint64_t memory_bytes)
-      : block_bytes_(block_bytes), blocks_max_(memory_bytes / block_bytes) {}
+      : block_bytes_(block_bytes), blocks_max_(memory_bytes / block_bytes) {
+    TMH_ASSERT(blocks_max_ > 0);
+  }
   void touch(std::uint64_t place);
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
   [[nodiscard]] std::uint64_t transfers() const noexcept { return transfers_; }

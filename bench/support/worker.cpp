@@ -13,11 +13,14 @@
 #include <system_error>
 #include <vector>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 namespace {
 
-constexpr char kOk = 'k', kError = 'e';         // first byte of every reply
+constexpr char kOk = 'k', kError = 'e';  // first byte of every reply
+static_assert(kOk != kError);
 constexpr std::size_t kMessageBytesMax = 4096;  // an error text is cut to this
 
 // The parent's ends. A later child inherits them and must close them, or the earlier worker would
@@ -32,12 +35,14 @@ std::vector<int> &parent_sockets() {
 }
 
 void send_all(int socket, const void *data, std::size_t bytes) {
+  TMH_ASSERT(socket >= 0 && data != nullptr && bytes > 0);
   // SEQPACKET: whole or not at all. NOSIGNAL: a dead peer is an error to report, not a SIGPIPE.
   if (::send(socket, data, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes))
     fail("send to a worker");
 }
 
 ssize_t receive_message(int socket, void *data, std::size_t bytes) {
+  TMH_ASSERT(socket >= 0 && data != nullptr && bytes > 0);
   ssize_t received = 0;
   do {
     received = ::recv(socket, data, bytes, 0);
@@ -48,6 +53,7 @@ ssize_t receive_message(int socket, void *data, std::size_t bytes) {
 }  // namespace
 
 WorkerProcess::WorkerProcess(const std::function<void(int)> &serve) {
+  TMH_ASSERT(serve != nullptr);
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) fail("socketpair");
   std::fflush(nullptr);  // or the child would print the parent's buffered lines again

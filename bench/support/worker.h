@@ -12,6 +12,8 @@
 #include <string>
 #include <type_traits>
 
+#include "platform/assert.h"
+
 namespace tmh::bench {
 
 // The untyped half.
@@ -76,6 +78,7 @@ class Worker {
   [[nodiscard]] const std::string &reason() const noexcept { return reason_; }
   // REQUIRES: available(). Throws what the handler threw, as std::runtime_error.
   [[nodiscard]] Reply call(const Request &request) const {
+    TMH_ASSERT(available());
     process_.send(&request, sizeof(request));
     Reply reply;
     process_.receive(&reply, sizeof(reply));

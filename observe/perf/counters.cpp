@@ -13,6 +13,7 @@
 
 #include "observe/perf/encode.h"
 #include "observe/perf/refusal.h"
+#include "platform/assert.h"
 #include "platform/files.h"
 
 namespace tmh::perf {
@@ -82,6 +83,7 @@ struct Counters::Impl {
   }
 
   void open(Encoded encoded, const CountersOptions &options, int *leader, Event *event) {
+    TMH_ASSERT(leader != nullptr && event != nullptr && !event->file && encoded.unknown.empty());
     bool leads = *leader < 0;
     perf_event_attr attributes = attributes_of(encoded, options, leads);
     int file = open_event(&attributes, options.thread, *leader);
@@ -133,10 +135,17 @@ Counters::~Counters() = default;
 Counters::Counters(Counters &&) noexcept = default;
 Counters &Counters::operator=(Counters &&) noexcept = default;
 
-void Counters::start() noexcept { impl_->control(PERF_EVENT_IOC_ENABLE); }
-void Counters::stop() noexcept { impl_->control(PERF_EVENT_IOC_DISABLE); }
+void Counters::start() noexcept {
+  TMH_ASSERT(impl_ != nullptr);  // not moved from, here as below
+  impl_->control(PERF_EVENT_IOC_ENABLE);
+}
+void Counters::stop() noexcept {
+  TMH_ASSERT(impl_ != nullptr);
+  impl_->control(PERF_EVENT_IOC_DISABLE);
+}
 
 std::vector<Reading> Counters::read() const {
+  TMH_ASSERT(impl_ != nullptr);
   std::vector<Reading> readings;
   for (const Impl::Event &event : impl_->events) {
     readings.push_back(event.reading);

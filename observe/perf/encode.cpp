@@ -8,6 +8,8 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/assert.h"
+
 namespace tmh::perf {
 
 namespace {
@@ -83,6 +85,7 @@ std::vector<std::string> split(const std::string &list) {
 }  // namespace
 
 Encoded encode(const std::string &event, Processor processor) {
+  TMH_ASSERT(!event.empty());
   const KnownEvent *known = known_event(event);
   if (known == nullptr) return ask_libpfm(generic_name(event));
   Encoded encoded;
@@ -107,6 +110,7 @@ std::vector<std::vector<std::string>> groups_of(const std::vector<std::string> &
       continue;
     }
     groups.push_back(split(request));
+    TMH_ASSERT(!groups.back().empty());  // of no text it is one name, which is empty
     for (const std::string &name : groups.back()) {
       if (name.empty())
         throw Error(Errc::kBadArgument, "'" + request + "': an event's name is empty");

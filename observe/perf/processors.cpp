@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
+
+#include "platform/assert.h"
 
 namespace tmh::perf {
 
@@ -23,6 +26,12 @@ constexpr std::array<ProcessorInfo, kProcessors> kInfo = {{
     {"emr", "Emerald Rapids", "Linux, tools/perf/pmu-events/arch/x86/emeraldrapids", false},
     {"gnr", "Granite Rapids", "Linux, tools/perf/pmu-events/arch/x86/graniterapids", false},
 }};
+
+static_assert(std::ranges::none_of(kInfo, &std::string_view::empty, &ProcessorInfo::name));
+// The columns of the three functions below.
+static_assert(static_cast<std::size_t>(Processor::kSkl) == 2 &&
+              static_cast<std::size_t>(Processor::kIcl) == 4 &&
+              static_cast<std::size_t>(Processor::kSpr) == 6);
 
 constexpr std::uint64_t kNone = KnownEvent::kNone;
 constexpr std::uint64_t kInTx = 1ull << 32, kInTxCommitted = 3ull << 32;
@@ -92,9 +101,17 @@ constexpr KnownEvent kEvents[] = {
      everywhere("DTLB_STORE_MISSES:WALK_COMPLETED")},
 };
 
+constexpr bool names_differ() {
+  for (const KnownEvent &event : kEvents)
+    if (std::ranges::count(kEvents, event.name, &KnownEvent::name) != 1) return false;
+  return true;
+}
+static_assert(names_differ(), "known_event() answers with the only one of a name");
+
 }  // namespace
 
 const ProcessorInfo &info(Processor processor) noexcept {
+  TMH_ASSERT(processor != Processor::kOther);
   return kInfo[static_cast<std::size_t>(processor)];
 }
 
@@ -151,6 +168,7 @@ Processor this_processor() noexcept {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return Processor::kOther;
   char vendor[12];
+  static_assert(sizeof vendor == 3 * sizeof ebx);
   std::memcpy(vendor, &ebx, 4);
   std::memcpy(vendor + 4, &edx, 4);
   std::memcpy(vendor + 8, &ecx, 4);

@@ -28,6 +28,7 @@ enum class Processor : std::uint8_t {
   kOther
 };
 inline constexpr std::size_t kProcessors = 9;
+static_assert(kProcessors == static_cast<std::size_t>(Processor::kOther));
 
 struct ProcessorInfo {
   std::string_view name;  // libpfm4's name of its PMU, where it has one
@@ -35,7 +36,7 @@ struct ProcessorInfo {
   std::string_view source;
   bool libpfm_knows;
 };
-[[nodiscard]] const ProcessorInfo &info(Processor processor) noexcept;  // not of kOther
+[[nodiscard]] const ProcessorInfo &info(Processor processor) noexcept;
 
 // An event, and its code on each processor. kNone: that one has no such event.
 struct KnownEvent {

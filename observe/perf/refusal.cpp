@@ -9,9 +9,12 @@
 #include <fstream>
 #include <system_error>
 
+#include "platform/assert.h"
+
 namespace tmh::perf {
 
 std::string explain(const Refusal &refusal) {
+  TMH_ASSERT(refusal.error != 0);
   const std::string reason = std::generic_category().message(refusal.error);
   switch (refusal.error) {
     case EACCES:

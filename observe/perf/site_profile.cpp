@@ -3,6 +3,7 @@
 
 #include <tmh/perf.hpp>
 
+#include "platform/assert.h"
 #include "platform/process.h"
 
 namespace tmh::perf {
@@ -30,10 +31,12 @@ void SiteProfile::begin() noexcept {
 }
 
 void SiteProfile::end(bool at_pages) noexcept {
+  TMH_ASSERT(impl_->before_ns != 0);  // begin() was called
   LevelCost &cost = impl_->costs[at_pages ? 1 : 0];
   cost.ns += platform::monotonic_ns() - impl_->before_ns;
   ++cost.instances;
   const std::vector<Reading> now = impl_->counters.read();
+  TMH_ASSERT(now.size() == impl_->before.size() && now.size() == cost.events.size());
   for (std::size_t i = 0; i < now.size(); ++i) {
     const Reading &before = impl_->before[i];
     Reading &sum = cost.events[i];

@@ -126,6 +126,7 @@ Errc BackupImage::read_checkpoint() {
 // Of two the later one, as recovery has it. The name's LSN is only about where its moment ends:
 // other commits may lie before it.
 Errc BackupImage::find_named(std::string_view name, LogPoint *point) {
+  TMH_ASSERT(point != nullptr && control_ != nullptr);
   std::string known;
   Lsn found_lsn = 0;
   bool is_found = false;
@@ -165,6 +166,7 @@ Errc BackupImage::find_point(const Moment &moment, LogPoint *point) {
 }
 
 Errc BackupImage::make_plan(const Moment &moment, const LogPoint &point) {
+  TMH_ASSERT(control_ != nullptr && source_ == nullptr);
   // What the data files hold is not in the log that is read.
   if (point.until_stamp < from_.stamp)
     return fail(Errc::kNotHeld, moment_text(moment) + ": the data files hold everything up to " +
@@ -202,6 +204,7 @@ Errc BackupImage::check_reach(const Moment &moment, const LogPoint &point) const
 }
 
 Errc BackupImage::map(std::uint32_t number) {
+  TMH_ASSERT(number < kSegmentsMax && segments_[number].base == nullptr);
   const SegmentRecordV1 &record = control_->segments[number];
   Segment &segment = segments_[number];
   segment.record = record;
@@ -249,6 +252,7 @@ Errc BackupImage::extend(Segment *segment, std::uint64_t bytes) const noexcept {
 
 // Second reading.
 Errc BackupImage::replay() {
+  TMH_ASSERT(source_ != nullptr && source_->is_open());
   stamp_ = from_.stamp;
   std::erase_if(plan_.spans, [](const LogSpan &span) { return span.from == span.to; });
   if (plan_.spans.empty()) return Errc::kOk;

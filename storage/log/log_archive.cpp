@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/try.h"
@@ -31,7 +32,9 @@ class FileRecords {
       : file_(file),
         file_bytes_(log.file_bytes),
         lsn_(index * log.file_bytes + kLogBlockBytes),
-        buffer_(buffer) {}
+        buffer_(buffer) {
+    TMH_ASSERT(buffer != nullptr);  // kRecordBytesAccepted
+  }
 
   // *is_there: false: there are no more. Else the record is in the buffer.
   [[nodiscard]] Errc next(bool *is_there) noexcept {
@@ -45,6 +48,7 @@ class FileRecords {
     return error;
   }
   void pass() noexcept {
+    TMH_ASSERT(header_.lsn == lsn_ && header_.length >= kRecordHeaderBytes);  // next() gave it
     generation_ = header_.generation;
     lsn_ += header_.length;
   }

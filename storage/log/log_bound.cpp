@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <new>
+#include <type_traits>
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/futex.h"
@@ -26,6 +28,7 @@ using Source = DurableBound::Source;
 namespace {
 // Looks at a point that the writer stores meanwhile.
 constexpr int kTries = 4;
+static_assert(LogBound::kLookNs < 1'000'000'000, "a wait is less than a second: tv_nsec holds it");
 }  // namespace
 
 Errc LogBound::read_life(Life *life) noexcept try {
@@ -52,6 +55,7 @@ bool LogBound::is_still_closed() noexcept {
 }
 
 Errc LogBound::look(DurableBound *bound) noexcept {
+  TMH_ASSERT(bound != nullptr);
   *bound = {};
   Life life;
   TMH_TRY(read_life(&life));
@@ -72,6 +76,8 @@ Errc LogBound::look(DurableBound *bound) noexcept {
 
 template <class T>
 bool LogBound::read_field(std::size_t offset, T *value) const noexcept {
+  static_assert(std::is_trivially_copyable_v<T>);
+  TMH_ASSERT(static_cast<bool>(state_) && offset + sizeof *value <= sizeof(LogState));
   return ::pread(state_.get(), value, sizeof *value, static_cast<off_t>(offset)) ==
          static_cast<ssize_t>(sizeof *value);
 }
@@ -155,6 +161,7 @@ bool LogBound::is_believed(std::uint32_t generation) noexcept {
 }
 
 Errc LogBound::read_checkpoints(CheckpointV1 (&slots)[2], std::size_t *count) const noexcept try {
+  TMH_ASSERT(count != nullptr);
   *count = 0;
   const std::string path = checkpoint_path(folder_);
   platform::DiskFile file;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 
@@ -44,6 +45,7 @@ Errc LogFileSink::open_file(std::uint64_t index) noexcept try {
 }
 
 Errc LogFileSink::find_place(Lsn lsn) noexcept {
+  TMH_ASSERT(lsn % kLogBlockBytes == 0);
   is_own_trouble_ = false;
   const std::uint64_t index = file_of(lsn, log_.file_bytes);
   if (index != file_index_ || !file_.is_open()) TMH_TRY(open_file(index));
@@ -53,6 +55,10 @@ Errc LogFileSink::find_place(Lsn lsn) noexcept {
 }
 
 Errc LogFileSink::write_durable(Lsn lsn, const std::byte *from, std::size_t bytes) noexcept {
+  TMH_ASSERT(from != nullptr && bytes > 0);
+  TMH_ASSERT(lsn % kLogBlockBytes == 0 && bytes % kLogBlockBytes == 0);
+  TMH_ASSERT(file_.is_open() && file_index_ == file_of(lsn, log_.file_bytes));  // find_place()
+  TMH_ASSERT(lsn % log_.file_bytes + bytes <= log_.file_bytes);
   const Errc error = file_.put_durable(lsn % log_.file_bytes, from, bytes);
   // RLIMIT_FSIZE; others begin where a writer that died would have them begin
   is_own_trouble_ = error != Errc::kOk && errno == EFBIG;

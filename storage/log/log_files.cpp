@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/try.h"
@@ -27,6 +28,7 @@ constexpr std::string_view kPrefix = "tmh.log.";
 constexpr std::size_t kIndexDigits = 10;
 // Written at a time: large enough that the calls cost nothing, small enough for any heap.
 constexpr std::size_t kPieceBytes = 256u << 10;
+static_assert(sizeof(LogFileHeaderV1) % platform::kDiskBlockBytes == 0, "write_durable() takes it");
 
 std::uint32_t header_crc(const LogFileHeaderV1 &header) noexcept {
   return crc32c(0, &header, offsetof(LogFileHeaderV1, crc));
@@ -34,6 +36,7 @@ std::uint32_t header_crc(const LogFileHeaderV1 &header) noexcept {
 
 // The header alone, durably. REQUIRES: the file is at least that long.
 Errc write_header(DiskFile *file, const LogIdentity &log, std::uint64_t index) noexcept {
+  TMH_ASSERT(file != nullptr && file->is_open());
   alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header =
       make_log_file_header(log, index);
   return file->write_durable(0, &header, sizeof header);
@@ -130,6 +133,7 @@ bool is_torn_update(LogFileHeaderV1 header) noexcept {
 
 Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &log,
                             std::uint64_t index, std::string *why) {
+  TMH_ASSERT(why != nullptr);
   const auto refuse = [why](Errc code, const char *text) {
     *why = text;
     return code;
@@ -155,6 +159,9 @@ Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &lo
 
 Errc update_log_file_header(platform::DiskFile *file, const LogFileHeaderV1 &found,
                             const LogIdentity &log, std::uint64_t index) noexcept {
+  TMH_ASSERT(file != nullptr && file->is_open());
+  // verify_log_file_header() has found it right
+  TMH_ASSERT(is_read(found.format_version) && found.file_index == index);
   alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header =
       make_log_file_header(log, index);
   if (std::memcmp(&header, &found, sizeof header) == 0) return Errc::kOk;
@@ -191,6 +198,7 @@ Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uin
 
 Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t old_index,
                       std::uint64_t new_index) {
+  TMH_ASSERT(old_index < new_index);  // LSNs grow: no record of the old one is where it says
   const std::string temporary = log_temporary_path(folder);
   TMH_TRY(platform::disk_rename(log_file_path(folder, old_index), temporary));
   DiskFile file;
@@ -205,6 +213,7 @@ Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::ui
 
 Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
                    std::uint64_t index) noexcept {
+  TMH_ASSERT(from_folder != to_folder);
   const std::string from_path = log_file_path(from_folder, index);
   const std::string temporary = log_temporary_path(to_folder);
   TMH_TRY(platform::disk_unlink(temporary));
@@ -241,6 +250,7 @@ Errc archive_log_file(const std::string &folder, const std::string &archive_fold
 }
 
 Errc list_log_files(const std::string &folder, std::vector<std::uint64_t> *indexes) {
+  TMH_ASSERT(indexes != nullptr);
   indexes->clear();
   DIR *dir = opendir(folder.c_str());
   if (dir == nullptr) return fail_errno(Errc::kIo, folder);

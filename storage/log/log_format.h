@@ -36,6 +36,10 @@ inline constexpr std::uint64_t kLogFileBytesDefault = 16u << 20;
 inline constexpr std::uint64_t kLogFileBytesMax = 1ull << 32;
 // Larger transactions are split: bounds buffers and waste at a file's end.
 inline constexpr std::uint32_t kRecordBytesMax = 256u << 10;
+static_assert(kLogFileBytesMin % kLogBlockBytes == 0 &&
+              kLogFileBytesDefault % kLogBlockBytes == 0 && kLogFileBytesMax % kLogBlockBytes == 0);
+static_assert(kLogFileBytesMin <= kLogFileBytesDefault && kLogFileBytesDefault <= kLogFileBytesMax);
+static_assert(kLogVersionRead <= kLogVersion && kRecordBytesMax % 8 == 0);
 
 struct LogFileHeaderV1 {             // offset
   std::uint64_t magic;               //    0
@@ -48,6 +52,9 @@ struct LogFileHeaderV1 {             // offset
   std::uint32_t crc;                 // 4092  CRC32C of bytes [0, 4092)
 };
 static_assert(sizeof(LogFileHeaderV1) == 4096 && offsetof(LogFileHeaderV1, crc) == 4092);
+static_assert(offsetof(LogFileHeaderV1, domain_id) == 16 &&
+              offsetof(LogFileHeaderV1, file_bytes) == 40);
+static_assert(sizeof(LogFileHeaderV1) == kLogBlockBytes, "records begin at the second block");
 static_assert(std::has_unique_object_representations_v<LogFileHeaderV1>);
 
 enum class RecordKind : std::uint16_t {
@@ -75,6 +82,8 @@ struct RecordHeaderV1 {         // offset
 };
 static_assert(sizeof(RecordHeaderV1) == 64 &&
               std::has_unique_object_representations_v<RecordHeaderV1>);
+static_assert(offsetof(RecordHeaderV1, lsn) == 8 && offsetof(RecordHeaderV1, stamp) == 24);
+static_assert(offsetof(RecordHeaderV1, items) == 48 && offsetof(RecordHeaderV1, total_bytes) == 56);
 
 // What the first record of a generation says about the one before, so that a reader who comes from
 // further back knows where that one ended, and can tell an end from damage. RecoveryReport::open is
@@ -108,7 +117,7 @@ inline constexpr std::uint64_t kItemBodyBytesMax = 4096;
 struct NoteV2 {
   std::uint64_t topic;  // whose note it is; its text follows
 };
-static_assert(sizeof(NoteV2) == 8);
+static_assert(sizeof(NoteV2) == 8 && std::has_unique_object_representations_v<NoteV2>);
 
 // As the segment's record in tmh.control has it (storage/control.h).
 struct SegmentMadeV2 {
@@ -122,6 +131,10 @@ struct SegmentMadeV2 {
 };
 static_assert(sizeof(SegmentMadeV2) == 216 &&
               std::has_unique_object_representations_v<SegmentMadeV2>);
+static_assert(offsetof(SegmentMadeV2, size_bytes) == 32 && offsetof(SegmentMadeV2, name) == 40);
+static_assert(sizeof(SegmentMadeV2) <= kItemBodyBytesMax, "the largest item but notes");
+static_assert(kItemBodyBytesMax < std::uint64_t{1} << kItemKindShift,
+              "a head holds both: how long the body is, and its kind");
 
 struct SegmentGrownV2 {
   std::uint32_t segment;
@@ -136,7 +149,8 @@ struct MomentNamedV2 {
   std::uint64_t clock;
   char name[48];  // zero-filled
 };
-static_assert(sizeof(MomentNamedV2) == 56);
+static_assert(sizeof(MomentNamedV2) == 56 &&
+              std::has_unique_object_representations_v<MomentNamedV2>);
 
 // One page's difference: PageDeltaV1, one byte per line in `lines` (from the lowest) saying which
 // of the line's eight 8-byte words follow, zero bytes up to a multiple of 8, then those words. A
@@ -145,7 +159,7 @@ struct PageDeltaV1 {
   std::uint64_t page;   // PageId: its segment number leaves the uppermost byte 0, which is the kind
   std::uint64_t lines;  // not 0
 };
-static_assert(sizeof(PageDeltaV1) == 16);
+static_assert(sizeof(PageDeltaV1) == 16 && std::has_unique_object_representations_v<PageDeltaV1>);
 
 [[nodiscard]] constexpr std::uint64_t round_up_8(std::uint64_t bytes) noexcept {
   return (bytes + 7) & ~std::uint64_t{7};
@@ -161,6 +175,9 @@ inline constexpr std::uint64_t kItemBytesMin = 16;
          8 * word_count;
 }
 inline constexpr std::uint64_t kDeltaBytesMax = delta_bytes(~LineMask{0}, 512);
+static_assert(kItemBytesMin == item_bytes(sizeof(NoteV2)) && kItemBytesMin < delta_bytes(1, 1));
+static_assert(kDeltaBytesMax % 8 == 0 && item_bytes(kItemBodyBytesMax) <= kDeltaBytesMax,
+              "where any page's difference fits, any item fits");
 
 inline constexpr Lsn kFirstLsn = kLogBlockBytes;  // file 0, behind its header
 [[nodiscard]] constexpr std::uint64_t file_of(Lsn lsn, std::uint64_t file_bytes) noexcept {
@@ -172,6 +189,7 @@ inline constexpr Lsn kFirstLsn = kLogBlockBytes;  // file 0, behind its header
   if (offset == 0) return end + kLogBlockBytes;  // the file before is full to the last byte
   return offset + bytes <= file_bytes ? end : end - offset + file_bytes + kLogBlockBytes;
 }
+static_assert(place(0, sizeof(RecordHeaderV1), kLogFileBytesMin) == kFirstLsn);
 
 // Where the kOpen record goes when the last record that counts ends at `end`: the next block that
 // holds nothing of value.
@@ -179,5 +197,7 @@ inline constexpr Lsn kFirstLsn = kLogBlockBytes;  // file 0, behind its header
   const Lsn block = (end + kLogBlockBytes - 1) / kLogBlockBytes * kLogBlockBytes;
   return block % file_bytes == 0 ? block + kLogBlockBytes : block;
 }
+static_assert(open_position(kFirstLsn, kLogFileBytesMin) == kFirstLsn,
+              "a generation that wrote nothing leaves its place to the next one");
 
 }  // namespace tmh::storage

@@ -14,6 +14,8 @@ namespace {
 // The word: what it says in the lower two bits; of whom above them.
 enum Say : std::uint32_t { kNothing = 0, kOffered = 1, kClaimed = 2, kGiven = 3 };
 constexpr std::uint32_t word(Say say, std::uint32_t of_whom) noexcept { return of_whom << 2 | say; }
+static_assert(kGiven == 3 && kParticipantsMax <= 1u << 30 && kLogCpus <= 1u << 30,
+              "the lower two bits hold what it says, the others any slot and any processor");
 constexpr Say said(std::uint32_t word) noexcept { return static_cast<Say>(word & 3); }
 
 // So much of an estimate a single write may change it by: the estimate is to be one that most

@@ -21,18 +21,23 @@
 #include <atomic>
 #include <cstdint>
 
+#include "platform/assert.h"
 #include "platform/process.h"
 #include "storage/log/log_state.h"
+#include "storage/participants.h"
 
 namespace tmh::storage {
 
 class LogHandover {
  public:
-  LogHandover(LogState *state, std::uint32_t slot) noexcept : state_(state), slot_(slot) {}
+  LogHandover(LogState *state, std::uint32_t slot) noexcept : state_(state), slot_(slot) {
+    TMH_ASSERT(state != nullptr && slot < kParticipantsMax);
+  }
 
   // Instead of a processor's number: the participant that waits sleeps until it is woken, and can
   // claim nothing.
   static constexpr std::uint32_t kAsleep = ~0u;
+  static_assert(kAsleep >= kLogCpus, "no processor has this number");
   // Of the processor that this thread runs on; a hint like everything here.
   [[nodiscard]] static std::uint32_t this_cpu() noexcept;
   // How long a write from there takes, 0: not known.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "platform/assert.h"
 #include "storage/control.h"
@@ -24,6 +25,7 @@ struct ItemType {
 // REQUIRES: the item is sane.
 template <class Body>
 Body body_of(const Item &item) noexcept {
+  static_assert(std::is_trivially_copyable_v<Body>);
   TMH_ASSERT(item.bytes >= sizeof(Body));
   Body body;
   std::memcpy(&body, item.body, sizeof body);
@@ -125,6 +127,7 @@ const ItemType &type_of(ItemKind kind) noexcept {
 }  // namespace
 
 bool ItemCursor::next(Item *item) noexcept {
+  TMH_ASSERT(item != nullptr && at_ <= end_);
   if (at_ == end_ || is_malformed_) return false;
   is_malformed_ = !take(item);
   return !is_malformed_;
@@ -163,6 +166,7 @@ bool is_payload_sane(const RecordView &record) noexcept {
 }
 
 bool redo_items(const RecordView &record, Redo &redo, Item *failed) {
+  TMH_ASSERT(failed != nullptr);
   if (!record.has_items()) return true;
   ItemCursor cursor(record);
   while (cursor.next(failed))

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "platform/assert.h"
 #include "storage/log/log_format.h"
 #include "storage/log/log_record.h"
 
@@ -31,9 +32,10 @@ struct Item {
 
 class ItemCursor {
  public:
-  // REQUIRES: record.kind() has items.
   explicit ItemCursor(const RecordView &record) noexcept
-      : ItemCursor(record.at + kRecordHeaderBytes, record.header.length - kRecordHeaderBytes) {}
+      : ItemCursor(record.at + kRecordHeaderBytes, record.header.length - kRecordHeaderBytes) {
+    TMH_ASSERT(record.at != nullptr && record.kind() != RecordKind::kOpen);
+  }
   ItemCursor(const std::byte *payload, std::size_t bytes) noexcept
       : at_(payload), end_(payload + bytes) {}
   // False at the end, and where the bytes are no item: is_malformed() tells which.

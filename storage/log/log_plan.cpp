@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/try.h"
@@ -42,6 +43,7 @@ class Needs final : public Redo {
 }  // namespace
 
 Errc LogPlanner::make(LogReader::Depth depth, const std::function<void(Lsn)> &checked) {
+  TMH_ASSERT(source_.is_open() && plan_.spans.empty() && checked != nullptr);
   Lsn held = 0;
   TMH_TRY(find_held_end(&held));
   if (point_.until_lsn < held)
@@ -155,6 +157,7 @@ Errc LogPlanner::check_record(const LogReader &reader, const RecordView &record)
 // Behind the point. Who commits writes to the folder's own log: what that does not have is in no
 // data file here.
 Errc LogPlanner::note_cut(const RecordView &record) {
+  TMH_ASSERT(record.ends_transaction());
   const bool is_first = !plan_.is_cut;
   plan_.is_cut = true;
   const std::string own_path =
@@ -182,6 +185,7 @@ Errc LogPlanner::no_place_for(const RecordView &record, const Item &item) const 
 // What lies behind the end that the record names was undone by an earlier recovery of a point in
 // time, or was a torn tail.
 void LogPlanner::open_generation(const RecordView &record) {
+  TMH_ASSERT(record.kind() == RecordKind::kOpen && !plan_.spans.empty());
   const Lsn previous_end = record.open_payload().previous_end;
   LogSpan &last = plan_.spans.back();
   if (record.header.lsn == last.from) return;       // the first record there is

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/log/log_items.h"
@@ -26,9 +27,12 @@ LogReader::LogReader(LogSource *source, const CheckpointV1 &from, Depth depth) n
       first_file_promised_(promises_log_file(from)),
       generation_(from.generation),
       generation_max_(from.generation),
-      stamp_(from.stamp) {}
+      stamp_(from.stamp) {
+  TMH_ASSERT(source->is_open());
+}
 
 Errc LogReader::next(RecordView *record) noexcept {
+  TMH_ASSERT(record != nullptr);
   record->at = nullptr;
   if (error_ != Errc::kOk) return fail(error_, error_detail_);
   if (ended_) return Errc::kOk;
@@ -90,6 +94,8 @@ bool LogReader::continues(const RecordView &record) const noexcept {
 
 void LogReader::accept(const RecordView &record) noexcept {
   const RecordHeaderV1 &header = record.header;
+  // load() looked: it lies in one file
+  TMH_ASSERT(file_of(header.lsn, file_bytes_) == file_of(record.end() - 1, file_bytes_));
   read_any_ = true;
   end_ = record.end();
   switch (record.kind()) {
@@ -155,6 +161,7 @@ Errc LogReader::find_opening(Lsn behind, RecordView *record, bool *found) noexce
 }
 
 Errc LogReader::refuse(Errc error, const std::string &why) noexcept {
+  TMH_ASSERT(error != Errc::kOk && !why.empty());
   const Lsn at = position();
   const LogSource::File *file = nullptr;
   TMH_TRY(source_->file_at(at, &file));
@@ -166,6 +173,7 @@ Errc LogReader::refuse(Errc error, const std::string &why) noexcept {
 
 // Nothing valid at position(), and no generation opens behind it.
 Errc LogReader::judge_end() noexcept {
+  TMH_ASSERT(!ended_ && error_ == Errc::kOk);
   const Lsn at = position();
   const LogSource::File *file = nullptr;
   TMH_TRY(source_->file_at(at, &file));
@@ -266,6 +274,7 @@ Errc LogReader::scan_file(Lsn from, Lsn file_end, Proof *proof) noexcept {
 
 // A header that claims to lie at lsn, behind the end.
 Errc LogReader::weigh(const RecordHeaderV1 &header, Lsn lsn, Lsn file_end, Proof *proof) noexcept {
+  TMH_ASSERT(proof != nullptr && lsn + kRecordHeaderBytes <= file_end);
   if (header.generation < generation_ || !is_header_sane(header, lsn, file_end - lsn))
     return Errc::kOk;
   if (candidate_ == nullptr) candidate_.reset(new (std::nothrow) std::byte[kRecordBytesAccepted]);

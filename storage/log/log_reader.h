@@ -43,7 +43,7 @@ class LogReader {
     kBrief
   };
   // Of `from`, these count: lsn, generation, stamp, durable_lsn, and what promises_log_file() looks
-  // at. REQUIRES: source is open and outlives the reader.
+  // at. The source is open, and outlives the reader.
   LogReader(LogSource *source, const CheckpointV1 &from, Depth depth) noexcept;
 
   // The next valid record; record->at is null at the end. Its bytes stay until the next call (a

@@ -38,7 +38,7 @@ bool all_zero(const std::byte *from, const std::byte *to) noexcept {
 
 RecordBuilder::RecordBuilder(std::byte *buffer, std::size_t capacity) noexcept
     : buffer_(buffer), limit_(std::min<std::size_t>(capacity, kRecordBytesMax) / 8 * 8) {
-  TMH_ASSERT(capacity >= kRecordHeaderBytes);
+  TMH_ASSERT(buffer != nullptr && capacity >= kRecordHeaderBytes);
 }
 
 void RecordBuilder::clear() noexcept {
@@ -86,6 +86,7 @@ bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
 
 bool RecordBuilder::add(ItemKind kind, const void *body, std::size_t bytes) noexcept {
   TMH_ASSERT(kind != ItemKind::kPageDifference && bytes >= 8 && bytes <= kItemBodyBytesMax);
+  TMH_ASSERT(body != nullptr && bytes_ <= limit_);
   if (item_bytes(bytes) > limit_ - bytes_) return false;
   std::byte *to = buffer_ + bytes_;
   const std::uint64_t head = item_head(kind, bytes);
@@ -108,6 +109,7 @@ std::size_t RecordBuilder::finish(const RecordHeaderV1 &fields) noexcept {
 
 std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields,
                               const OpenPayloadV1 &payload) noexcept {
+  TMH_ASSERT(buffer != nullptr);
   RecordHeaderV1 header = fields;
   header.kind = static_cast<std::uint16_t>(RecordKind::kOpen);
   header.length = kOpenRecordBytes;
@@ -118,6 +120,7 @@ std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields,
 }
 
 std::size_t write_file_end_record(std::byte *buffer, const RecordHeaderV1 &fields) noexcept {
+  TMH_ASSERT(buffer != nullptr);
   RecordHeaderV1 header = fields;
   header.kind = static_cast<std::uint16_t>(RecordKind::kFileEnd);
   header.length = kFileEndRecordBytes;
@@ -154,10 +157,12 @@ bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn, std::uint64_t room) n
 }
 
 bool is_crc_right(const RecordHeaderV1 &header, const std::byte *record) noexcept {
+  TMH_ASSERT(record != nullptr && header.length >= kRecordHeaderBytes);  // is_header_sane() said so
   return header.crc == crc32c(0, record + kCrcBytes, header.length - kCrcBytes);
 }
 
 bool DeltaCursor::next(PageDelta *delta) noexcept {
+  TMH_ASSERT(delta != nullptr && at_ <= end_);
   if (at_ == end_ || malformed_) return false;
   malformed_ = true;  // until everything was found right
   auto room = static_cast<std::size_t>(end_ - at_);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "platform/assert.h"
 #include "storage/log/log_format.h"
 #include "storage/page_id.h"
 
@@ -95,7 +96,9 @@ struct PageDelta {
 class DeltaCursor {
  public:
   DeltaCursor(const std::byte *payload, std::size_t bytes) noexcept
-      : at_(payload), end_(payload + bytes) {}
+      : at_(payload), end_(payload + bytes) {
+    TMH_ASSERT(payload != nullptr || bytes == 0);
+  }
   // False at the end, and where the bytes are no difference: is_malformed() tells which.
   [[nodiscard]] bool next(PageDelta *delta) noexcept;
   [[nodiscard]] bool is_malformed() const noexcept { return malformed_; }
@@ -111,6 +114,7 @@ class DeltaCursor {
 // Calls store(offset in the page, bytes, count) for every run of neighbouring words of one line.
 template <class Store>
 void for_each_run(const PageDelta &delta, const Store &store) {
+  TMH_ASSERT(delta.lines == 0 || (delta.masks != nullptr && delta.words != nullptr));
   const std::byte *from = delta.words;
   const std::byte *mask_at = delta.masks;
   for (LineMask lines = delta.lines; lines != 0; lines &= lines - 1) {
@@ -128,6 +132,7 @@ void for_each_run(const PageDelta &delta, const Store &store) {
 // What RecordBuilder::add() was given: masks by line number (64, zero before), words where they lie
 // in the page's 4096 bytes.
 inline void unpack_delta(const PageDelta &delta, std::uint8_t *words, std::byte *page) noexcept {
+  TMH_ASSERT(words != nullptr && page != nullptr);
   const std::byte *mask_at = delta.masks;
   for (LineMask lines = delta.lines; lines != 0; lines &= lines - 1)
     words[std::countr_zero(lines)] = static_cast<std::uint8_t>(*mask_at++);
@@ -137,6 +142,7 @@ inline void unpack_delta(const PageDelta &delta, std::uint8_t *words, std::byte 
 }
 // Stores the words into the page's 4096 bytes. Idempotent.
 inline void apply_delta(const PageDelta &delta, std::byte *page) noexcept {
+  TMH_ASSERT(page != nullptr);
   for_each_run(delta, [page](std::size_t offset, const std::byte *from, std::size_t bytes) {
     std::memcpy(page + offset, from, bytes);
   });

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/log/log_archive.h"
@@ -56,6 +57,7 @@ std::array<const std::string *, 2> LogSource::order_of(std::uint64_t index) cons
 }
 
 Errc LogSource::open_file(std::uint64_t index) noexcept {
+  TMH_ASSERT(is_open());
   if (current_.index == index) return Errc::kOk;
   window_bytes_ = 0;
   disk_.close();
@@ -91,6 +93,7 @@ Errc LogSource::open_file(std::uint64_t index) noexcept {
 }
 
 Errc LogSource::file_at(Lsn lsn, const File **file) noexcept {
+  TMH_ASSERT(file != nullptr);
   const Errc error = open_file(file_of(lsn, log_.file_bytes));
   *file = &current_;
   return error;
@@ -106,6 +109,7 @@ void LogSource::sync_file_at(Lsn lsn) noexcept {
 }
 
 Errc LogSource::read(Lsn lsn, void *to, std::size_t bytes, std::size_t *got) noexcept {
+  TMH_ASSERT(to != nullptr && got != nullptr);
   *got = 0;
   TMH_TRY(open_file(file_of(lsn, log_.file_bytes)));
   const std::uint64_t offset = lsn % log_.file_bytes;
@@ -117,6 +121,7 @@ Errc LogSource::read(Lsn lsn, void *to, std::size_t bytes, std::size_t *got) noe
 
 Errc LogSource::view(Lsn lsn, std::size_t bytes, const std::byte **data,
                      std::size_t *got) noexcept {
+  TMH_ASSERT(data != nullptr && got != nullptr && bytes <= kRecordBytesAccepted);
   const std::uint64_t index = file_of(lsn, log_.file_bytes);
   TMH_TRY(open_file(index));
   const bool inside = lsn >= window_lsn_ && lsn - window_lsn_ <= window_bytes_;

@@ -18,6 +18,7 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "storage/log/log_files.h"
 #include "storage/log/log_format.h"
@@ -41,11 +42,15 @@ class LogSource {
     [[nodiscard]] bool usable() const noexcept { return exists && header == Errc::kOk; }
   };
 
-  // Lists both folders.
+  // Lists both folders. First of all: the other functions assert it.
   [[nodiscard]] Errc open() noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return window_ != nullptr; }
   // Nothing at or behind `end` is read, as if the files ended there: what lies in front of it is
   // durable, and stays as it is. It only grows. Without it: all that the files hold.
-  void read_up_to(Lsn end) noexcept { end_ = end; }
+  void read_up_to(Lsn end) noexcept {
+    TMH_ASSERT(end_ == ~Lsn{0} || end >= end_);
+    end_ = end;
+  }
   // Behind the last byte that can be read of the file that the last call was about.
   [[nodiscard]] Lsn readable_end() const noexcept;
   // What this process can read of the file at `lsn` is on disk when it returns. No error where that

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/log/log_items.h"
@@ -61,6 +62,7 @@ Errc find_first(LogSource *source, Lsn at, std::byte *buffer, RecordHeaderV1 *fo
 
 Errc find_start(LogSource *source, const CheckpointV1 &checkpoint, Lsn lsn,
                 CheckpointV1 *from) noexcept try {
+  TMH_ASSERT(source != nullptr && source->is_open() && from != nullptr);
   const std::vector<std::uint64_t> &indexes = source->indexes();
   const std::uint64_t file_bytes = source->log().file_bytes;
   const auto wanted = std::lower_bound(indexes.begin(), indexes.end(), file_of(lsn, file_bytes));
@@ -93,6 +95,7 @@ Errc find_start(LogSource *source, const CheckpointV1 &checkpoint, Lsn lsn,
 
 Errc find_openings(LogSource *source, std::uint32_t generation,
                    std::vector<Opening> *openings) noexcept try {
+  TMH_ASSERT(source != nullptr && source->is_open() && openings != nullptr);
   openings->clear();
   const std::uint64_t file_bytes = source->log().file_bytes;
   const auto buffer = std::make_unique<std::byte[]>(kRecordBytesAccepted);

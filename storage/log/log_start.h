@@ -17,7 +17,6 @@ namespace tmh::storage {
 
 // *from: `checkpoint`, but for where reading starts: the first record of the oldest log file from
 // which the files up to the one of `lsn` are there without a gap. kBadArgument: no record is there.
-// REQUIRES: source is open.
 [[nodiscard]] Errc find_start(LogSource *source, const CheckpointV1 &checkpoint, Lsn lsn,
                               CheckpointV1 *from) noexcept;
 

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "platform/shared_lock.h"
 #include "storage/data_syncs.h"
@@ -42,6 +43,8 @@ struct FlushPoint {
 struct LogCut {
   std::uint64_t line, clock;
 };
+static_assert(std::is_trivially_copyable_v<FlushPoint> && std::is_trivially_copyable_v<LogCut>,
+              "shared by processes, and read with pread(2)");
 
 // Of everything up to a FlushPoint; published with it, so a death counts a write wholly or not at
 // all.
@@ -152,6 +155,10 @@ struct alignas(64) LogState {
 // Behind it in its file: two blocks, for the block in which the log ends (LogWriter::attach()).
 inline constexpr std::uint64_t kLogTailsAt = 2 * kLogBlockBytes;
 static_assert(sizeof(LogState) <= kLogTailsAt && std::is_standard_layout_v<LogState>);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<Lsn>) == sizeof(Lsn),
+              "a reader that does not join reads it plainly");
 
 inline constexpr std::uint64_t kLogStateBytes = kLogTailsAt + 2 * kLogBlockBytes;
 

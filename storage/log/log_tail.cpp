@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 
@@ -22,6 +23,7 @@ constexpr unsigned kStopsMax = 3;
 }  // namespace
 
 RecordView TailEntry::record(std::size_t index) const noexcept {
+  TMH_ASSERT(index < records());
   RecordView view;
   view.at = bytes_.data() + starts_[index];
   std::memcpy(&view.header, view.at, sizeof view.header);
@@ -39,6 +41,7 @@ LogTail::LogTail(std::string folder, std::string archive_folder, const LogIdenti
 void LogTail::wait(std::uint64_t timeout_ns) noexcept { bound_of_.wait(timeout_ns); }
 
 Errc LogTail::next(TailEntry *entry) noexcept try {
+  TMH_ASSERT(entry != nullptr);
   *entry = {};
   if (reader_ == nullptr) TMH_TRY(start());
   for (bool has_looked = false;;) {
@@ -68,6 +71,7 @@ Errc LogTail::next(TailEntry *entry) noexcept try {
 
 // The first entry of ready_, if it is durable.
 Errc LogTail::give(TailEntry *entry) {
+  TMH_ASSERT(!ready_.empty() && durable_count_ <= ready_.size());
   if (durable_count_ == 0) {
     const bool is_closed = bound_.source == Source::kClosed;
     if (is_closed && bound_of_.is_still_closed()) {
@@ -129,6 +133,7 @@ Errc LogTail::start() {
 
 // In front of the checkpoint, as far as there are files.
 Errc LogTail::start_at(const CheckpointV1 &checkpoint, Lsn lsn) {
+  TMH_ASSERT(start_.kind == TailStart::Kind::kLsn || start_.kind == TailStart::Kind::kStamp);
   LogSource source(folder_, archive_, log_);
   TMH_TRY(source.open());
   if (bound_.source != Source::kClosed) source.read_up_to(bound_.lsn);
@@ -178,6 +183,7 @@ void LogTail::enter_generation(std::uint32_t generation) noexcept {
 
 // From the last whole entry, with nothing remembered of the files.
 Errc LogTail::read_on() {
+  TMH_ASSERT(reader_ != nullptr && whole_ >= from_.lsn);
   CheckpointV1 here = from_;
   here.lsn = whole_;
   if (generation_ != from_.generation || here.durable_lsn < whole_) here.durable_lsn = whole_;
@@ -263,6 +269,7 @@ bool LogTail::is_at_successor() const noexcept {
 }
 
 Errc LogTail::follow_successor() {
+  TMH_ASSERT(successor_ && successor_->generation > generation_);
   CheckpointV1 from = from_;
   from.lsn = from.durable_lsn = successor_->lsn;
   from.generation = successor_->generation;
@@ -314,6 +321,7 @@ Errc LogTail::read_entries() {
 }
 
 void LogTail::take(const RecordView &record) {
+  TMH_ASSERT(record.at != nullptr);
   const RecordHeaderV1 &header = record.header;
   if (record.kind() == RecordKind::kFileEnd) {
     if (building_.records() == 0)
@@ -343,6 +351,8 @@ void LogTail::take(const RecordView &record) {
 }
 
 void LogTail::put(TailEntry &&entry) {
+  TMH_ASSERT(entry.kind == Kind::kOpening || entry.kind == Kind::kTransaction);
+  TMH_ASSERT(entry.records() != 0 && entry.lsn < entry.end);
   if (entry.kind == Kind::kOpening) undo_behind(entry.opening.previous_end, entry.generation);
   if (!is_in_front_of_start(entry)) ready_.push_back(std::move(entry));
 }

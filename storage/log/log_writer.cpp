@@ -35,6 +35,7 @@ void RecordPlan::reserve(std::uint64_t delta_bytes) {
 }
 
 bool RecordPlan::add(std::uint64_t delta_bytes) {
+  TMH_ASSERT(delta_bytes % 8 == 0 && delta_bytes <= kDeltaBytesMax);
   const bool is_new = sizes_.empty() || sizes_.back() + delta_bytes > kRecordBytesMax;
   if (is_new) sizes_.push_back(sizeof(RecordHeaderV1));
   sizes_.back() += static_cast<std::uint32_t>(delta_bytes);
@@ -87,6 +88,7 @@ RecordHeaderV1 LogWriter::placed(RecordHeaderV1 fields) const noexcept {
 // Moves to where `bytes` fit. A gap at the end of a file, of 64 bytes or more, gets a record that
 // says so.
 Errc LogWriter::make_place(std::size_t bytes) noexcept {
+  TMH_ASSERT(bytes >= kRecordHeaderBytes && bytes <= kRecordBytesMax);
   const Lsn lsn = place(end_, bytes, state_->file_bytes);
   if (lsn != end_) {
     const std::uint64_t rest =
@@ -118,6 +120,7 @@ Errc LogWriter::append(RecordBuilder *record, RecordHeaderV1 fields) noexcept {
 
 Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns,
                             const OpenPayloadV1 &payload) noexcept {
+  TMH_ASSERT(state_ != nullptr && payload.reserved_zero == 0);
   TMH_TRY(make_place(kOpenRecordBytes));
   RecordHeaderV1 fields{};
   fields.stamp = stamp;
@@ -179,7 +182,7 @@ void LogWriter::count(std::uint64_t flushes, std::uint64_t commits) noexcept {
 void LogWriter::publish(FlushPoint point, std::uint64_t commits,
                         std::uint64_t reserved_bytes) noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_relaxed) + 1;
-  TMH_ASSERT(end_ - block_ <= kLogBlockBytes);
+  TMH_ASSERT(start_ <= end_ && end_ - block_ <= kLogBlockBytes);
   point.lsn = end_;
   state_->point[flushes & 1] = point;
   state_->batch_bytes[flushes & 1] = reserved_bytes;

@@ -16,6 +16,7 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/assert.h"
 #include "storage/latency_table.h"
 #include "storage/log/log_format.h"
 #include "storage/log/log_record.h"
@@ -35,6 +36,7 @@ class RecordPlan {
   // before it is full.
   bool add(std::uint64_t delta_bytes);
   [[nodiscard]] std::uint32_t parts() const noexcept {
+    TMH_ASSERT(!sizes_.empty());
     return static_cast<std::uint32_t>(sizes_.size() - 1);
   }
   [[nodiscard]] std::uint64_t total_bytes() const noexcept;
@@ -81,7 +83,10 @@ class LogWriter {
   [[nodiscard]] Errc find_place() noexcept;
   [[nodiscard]] Errc make_place(std::size_t bytes) noexcept;
   [[nodiscard]] RecordHeaderV1 placed(RecordHeaderV1 fields) const noexcept;
-  [[nodiscard]] std::byte *cursor() const noexcept { return buffer_.get() + (end_ - block_); }
+  [[nodiscard]] std::byte *cursor() const noexcept {
+    TMH_ASSERT(end_ >= block_);
+    return buffer_.get() + (end_ - block_);
+  }
 
   std::string folder_;
   std::uint64_t domain_id_[2] = {};

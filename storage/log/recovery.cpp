@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 #include "storage/data_files.h"
@@ -175,6 +176,7 @@ Errc Recovery::grow_segments() const {
   for (std::uint32_t i = 0; i < kSegmentsMax; ++i) {
     const std::uint64_t bytes = files_.bytes_to_grow_to(i);
     if (bytes == 0) continue;
+    TMH_ASSERT(options_.grow != nullptr && bytes % kPageBytes == 0);  // else note_size() refuses
     TMH_TRY(options_.grow(i, bytes));
   }
   return Errc::kOk;
@@ -203,6 +205,7 @@ Errc Recovery::grow_heaps() const {
 
 // The data files hold everything up to the end: from now on recovery starts behind it.
 Errc Recovery::mark() {
+  TMH_ASSERT(plan_.end >= from_.lsn && plan_.generation <= plan_.generation_max);
   report_->end_lsn = plan_.end;
   report_->tail_was_torn = plan_.torn;
   report_->torn_at = plan_.torn_at;
@@ -266,6 +269,7 @@ Errc Recovery::mend_file(Lsn next_lsn) {
 
 Errc recover(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
              const RecoveryOptions &options, RecoveryReport *report) noexcept {
+  TMH_ASSERT(checkpoint != nullptr && report != nullptr);
   try {
     return Recovery(folder, control, checkpoint, options, report).run();
   } catch (const std::bad_alloc &) {

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/try.h"
@@ -35,6 +36,7 @@ struct Batch {
 // Pages next to each other go to one worker, as far as 16: they share blocks of the file system's
 // metadata.
 unsigned share_of(PageId page, std::size_t shares) noexcept {
+  TMH_ASSERT(shares > 0);
   // Golden ratio.
   const std::uint64_t hash = (static_cast<std::uint64_t>(page) >> 4) * 0x9e37'79b9'7f4a'7c15ull;
   return static_cast<unsigned>((hash >> 32) % shares);
@@ -90,6 +92,7 @@ class Crew {
     return batch;
   }
   void issue(Batch *batch) {
+    TMH_ASSERT(batch != nullptr && batch->shares.size() == shares());
     if (threads_.empty()) {
       store(files_, batch->shares.front());
       return;
@@ -117,8 +120,10 @@ class Crew {
       changed_.wait(lock, [&] { return issued_ > done || closed_; });
       if (issued_ <= done) return;
       lock.unlock();
+      TMH_ASSERT(number < batch.shares.size());
       store(files_, batch.shares[number]);
       lock.lock();
+      TMH_ASSERT(batch.workers_left > 0);  // this worker is one of them
       if (--batch.workers_left == 0) changed_.notify_all();
     }
   }
@@ -174,6 +179,7 @@ Errc changed_meanwhile(Lsn lsn) noexcept {
 // Fills the batch with the records from *at on, and moves *at behind them.
 Errc fill(LogSource *source, const DataFiles &files, Lsn to, Lsn *at, Batch *batch,
           ReplayCounts *counts) {
+  TMH_ASSERT(*at < to);
   const std::uint64_t file_bytes = source->log().file_bytes;
   *at = place(*at, kRecordHeaderBytes, file_bytes);
   const Lsn from = *at;
@@ -203,8 +209,10 @@ Errc fill(LogSource *source, const DataFiles &files, Lsn to, Lsn *at, Batch *bat
 Errc replay(LogSource *source, const std::vector<LogSpan> &spans, const DataFiles &files,
             unsigned threads, const std::function<void(std::uint64_t)> &tick,
             ReplayCounts *counts) {
+  TMH_ASSERT(source != nullptr && source->is_open() && counts != nullptr && tick != nullptr);
   Crew crew(files, threads > 1 ? threads : 0);
   for (const LogSpan &span : spans) {
+    TMH_ASSERT(span.from < span.to);
     for (Lsn at = span.from; at < span.to;) {
       Batch &batch = crew.take();
       TMH_TRY(fill(source, files, span.to, &at, &batch, counts));

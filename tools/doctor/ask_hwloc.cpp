@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platform/assert.h"
 #include "tools/doctor/machine.h"
 
 namespace tmh::tools::doctor {
@@ -16,6 +17,7 @@ TopologyPart ask_hwloc() {
     part.error = std::string("hwloc: ") + std::strerror(errno);
     return part;
   }
+  TMH_ASSERT(topology != nullptr);
   if (::hwloc_topology_load(topology) != 0) {
     part.error = std::string("hwloc: ") + std::strerror(errno);
   } else {

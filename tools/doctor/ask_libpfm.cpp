@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "platform/assert.h"
 #include "platform/files.h"
 #include "tools/doctor/machine.h"
 
@@ -21,6 +22,7 @@ constexpr const char *kEvents[] = {
     "RTM_RETIRED:START",      "RTM_RETIRED:COMMIT", "RTM_RETIRED:ABORTED"};
 
 EventFacts try_event(const char *name) {
+  TMH_ASSERT(name != nullptr);
   EventFacts event;
   event.name = name;
   perf_event_attr attributes{};

@@ -1,12 +1,15 @@
 // tools/doctor/collect.cpp -- the facts: /proc and /sys read, probes asked.
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
+#include "platform/assert.h"
 #include "platform/files.h"
 #include "tools/doctor/machine.h"
 
@@ -18,6 +21,8 @@ constexpr std::uint32_t kMsrArchCapabilities = 0x10a;  // bit 7: TSX_CTRL exists
 constexpr std::uint32_t kMsrTsxForceAbort = 0x10f;     // bit 0: RTM_FORCE_ABORT
 constexpr int kCapSysAdmin = 21, kCapPerfmon = 38, kCapBpf = 39;
 constexpr int kSigIll = 4;
+static_assert(kCapSysAdmin == CAP_SYS_ADMIN && kCapPerfmon == CAP_PERFMON && kCapBpf == CAP_BPF);
+static_assert(kSigIll == SIGILL);
 
 std::string first_line(const std::string &path) {
   std::ifstream file(path);
@@ -35,6 +40,7 @@ std::optional<std::int64_t> number(const std::string &text) {
 
 // Value of the first line "key: value", "key\t: value" or "key:   value unit"; empty: none.
 std::string value_of(const std::string &path, const std::string &key) {
+  TMH_ASSERT(!key.empty());
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(':');
@@ -66,6 +72,8 @@ RtmPart collect_rtm(const Machine &machine) {
   RtmPart part;
   part.processor = line::read_rtm_facts(machine.rtm);
   if (!part.processor.is_x86) return part;
+  TMH_ASSERT(machine.rtm.cpuid != nullptr && machine.msr != nullptr &&
+             machine.rtm_trial != nullptr);
   const std::string &root = machine.rtm.root;
   // Intel SDM vol. 2, CPUID: extended fields count in families 6 and 15.
   const auto signature = machine.rtm.cpuid(1, 0)[0];
@@ -154,6 +162,8 @@ Machine this_machine() {
 }
 
 Facts collect(const Machine &machine, const std::string &folder) {
+  TMH_ASSERT(machine.page_trials != nullptr && machine.counters != nullptr);
+  TMH_ASSERT(machine.topology != nullptr && machine.storage != nullptr);
   return {collect_rtm(machine), collect_pages(machine), machine.topology(),
           collect_counters(machine), machine.storage(folder)};
 }

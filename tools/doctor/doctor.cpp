@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "platform/assert.h"
 #include "tools/commands.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
@@ -65,6 +66,7 @@ Json json_of(const Facts &facts, const Findings &findings) {
 // Text behind a margin, broken between words.
 std::string wrapped(const std::string &text, std::size_t margin, const std::string &first) {
   constexpr std::size_t kColumns = 120;
+  TMH_ASSERT(first.size() <= margin && margin < kColumns);
   std::string out, line = first;
   line.resize(margin, ' ');
   for (std::size_t at = 0; at < text.size();) {
@@ -99,6 +101,7 @@ std::string text_of(const Findings &findings) {
   std::string out, area;
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding &one = findings[i];
+    TMH_ASSERT(kTitles.contains(one.area));
     if (one.area != area) out += (area.empty() ? "" : "\n") + kTitles.at(one.area) + "\n";
     area = one.area;
     std::string subjects = one.subject;

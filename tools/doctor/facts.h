@@ -14,6 +14,7 @@
 namespace tmh::tools::doctor {
 
 inline constexpr int kNotTried = -1;
+static_assert(kNotTried < 0, "no errno is negative");
 
 // Small transactions that count in memory, until kTrialCommits have committed.
 struct RtmTrial {

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "platform/assert.h"
+
 namespace tmh::tools::doctor {
 
 const char *to_string(Verdict verdict) noexcept {
@@ -27,11 +29,14 @@ Findings judge(const Facts &facts) {
                         judge_storage(facts.storage)})
     all.insert(all.end(), std::make_move_iterator(part.begin()),
                std::make_move_iterator(part.end()));
+  TMH_ASSERT(!all.empty());
   return all;
 }
 
 void Judge::add(Verdict verdict, std::string subject, std::string found, std::string cause,
                 std::string remedy) {
+  TMH_ASSERT(!subject.empty() && !found.empty());
+  TMH_ASSERT(verdict == Verdict::kYes || (!cause.empty() && !remedy.empty()));
   findings_.push_back(
       {area_, std::move(subject), verdict, std::move(found), std::move(cause), std::move(remedy)});
 }
@@ -46,6 +51,7 @@ void Judge::no(std::string subject, std::string found, std::string cause, std::s
 }
 
 std::string error_text(int error) {
+  TMH_ASSERT(error != 0);
   const char *name = strerrorname_np(error);
   return std::string(name == nullptr ? "error" : name) + " (" + std::strerror(error) + ")";
 }

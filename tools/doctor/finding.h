@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/assert.h"
 #include "tools/doctor/facts.h"
 
 namespace tmh::tools::doctor {
@@ -34,7 +35,7 @@ using Findings = std::vector<Finding>;
 // For the judges: findings of one area, one line each.
 class Judge {
  public:
-  explicit Judge(const char *area) : area_(area) {}
+  explicit Judge(const char *area) : area_(area) { TMH_ASSERT(area != nullptr); }
   void yes(std::string subject, std::string found);
   void limited(std::string subject, std::string found, std::string cause, std::string remedy);
   void no(std::string subject, std::string found, std::string cause, std::string remedy);

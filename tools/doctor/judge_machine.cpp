@@ -5,6 +5,7 @@
 
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
 #include "tools/doctor/finding.h"
 
 namespace tmh::tools::doctor {
@@ -12,6 +13,7 @@ namespace tmh::tools::doctor {
 namespace {
 
 void judge_caches(Judge *judge, const TopologyPart &facts) {
+  TMH_ASSERT(judge != nullptr && facts.error.empty());
   if (facts.line_bytes == kLineBytes) {
     judge->yes("64-byte cache lines", "64 bytes");
   } else {
@@ -32,6 +34,7 @@ void judge_caches(Judge *judge, const TopologyPart &facts) {
 }
 
 void judge_paranoid(Judge *judge, const CounterPart &facts, bool may_perfmon) {
+  TMH_ASSERT(judge != nullptr);
   if (!facts.paranoid)
     return judge->no("permission to count", "kernel.perf_event_paranoid absent",
                      "the kernel was built without perf events", "a distribution's kernel");
@@ -50,6 +53,7 @@ void judge_paranoid(Judge *judge, const CounterPart &facts, bool may_perfmon) {
 }
 
 void judge_event(Judge *judge, const EventFacts &event, const CounterPart &facts, bool is_virtual) {
+  TMH_ASSERT(judge != nullptr && !event.name.empty());
   if (event.open_error == 0) return judge->yes(event.name, "counts");
   if (!event.unknown.empty())
     return judge->no(event.name, "libpfm4: " + event.unknown,

@@ -6,6 +6,7 @@
 
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
 #include "tools/doctor/finding.h"
 
 namespace tmh::tools::doctor {
@@ -116,6 +117,7 @@ class Pages {
   }
 
   void not_tried(const char *subject) {
+    TMH_ASSERT(subject != nullptr);
     judge_.no(subject, "not tried", "no view of a memory file could be made",
               "see ulimit -v and the overcommit finding");
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "levels/line/abort_status.h"
+#include "platform/assert.h"
 #include "tools/doctor/finding.h"
 
 namespace tmh::tools::doctor {
@@ -45,6 +46,7 @@ std::string trial_text(const RtmTrial &trial) {
 // A kernel's line about TAA or MMIO stale data.
 void judge_mitigation(Judge *judge, const char *subject, const std::string &state,
                       const char *remedy) {
+  TMH_ASSERT(judge != nullptr && subject != nullptr && remedy != nullptr);
   if (state.empty())
     return judge->yes(subject, "the kernel does not tell: older than the problem, or not x86");
   if (!state.starts_with("Vulnerable")) return judge->yes(subject, state);
@@ -53,6 +55,7 @@ void judge_mitigation(Judge *judge, const char *subject, const std::string &stat
 }
 
 void judge_cpuid(Judge *judge, const RtmPart &facts) {
+  TMH_ASSERT(judge != nullptr && facts.processor.vendor == "GenuineIntel");
   const line::RtmFacts &cpu = facts.processor;
   const std::string found =
       fmt::format("{} family {} model {} stepping {}, microcode {}; CPUID lists RTM: {}, HLE: {}",
@@ -69,6 +72,7 @@ void judge_cpuid(Judge *judge, const RtmPart &facts) {
 }
 
 void judge_microcode(Judge *judge, const RtmPart &facts) {
+  TMH_ASSERT(judge != nullptr && facts.processor.vendor == "GenuineIntel");
   const line::RtmFacts &cpu = facts.processor;
   const std::string found = fmt::format(
       "RTM_ALWAYS_ABORT: {}, RTM_FORCE_ABORT: {}", cpu.always_aborts ? "set" : "not set",
@@ -90,6 +94,7 @@ void judge_microcode(Judge *judge, const RtmPart &facts) {
 }
 
 void judge_kernel(Judge *judge, const RtmPart &facts) {
+  TMH_ASSERT(judge != nullptr && facts.processor.vendor == "GenuineIntel");
   const line::RtmFacts &cpu = facts.processor;
   const std::string found =
       (cpu.kernel_option.empty() ? std::string("no tsx= on the kernel's command line")
@@ -111,6 +116,7 @@ void judge_kernel(Judge *judge, const RtmPart &facts) {
 }
 
 void judge_hypervisor(Judge *judge, const RtmPart &facts) {
+  TMH_ASSERT(judge != nullptr && facts.processor.vendor == "GenuineIntel");
   const line::RtmFacts &cpu = facts.processor;
   if (!cpu.under_hypervisor) return judge->yes("no hypervisor below", "CPUID tells of none");
   if (cpu.is_listed && facts.trial.commits > 0)
@@ -123,6 +129,7 @@ void judge_hypervisor(Judge *judge, const RtmPart &facts) {
 }
 
 void judge_whole(Judge *judge, const RtmPart &facts) {
+  TMH_ASSERT(judge != nullptr);
   const line::RtmReport report = line::judge_rtm(facts.processor);
   const std::string found = trial_text(facts.trial);
   if (facts.trial.commits > 0 && facts.catches_sigill)

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "platform/assert.h"
 #include "tools/doctor/finding.h"
 #include "tools/moment.h"
 
@@ -16,8 +17,10 @@ namespace {
 constexpr std::uint64_t kFreeBytesMin = 256u << 20;
 constexpr double kTooCheapUs = 5;       // the fastest durable devices need 10
 constexpr double kExpensiveUs = 5'000;  // a rotation of a disk: 4 to 8 ms; flash needs less than 1
+static_assert(kTooCheapUs < kExpensiveUs);
 
 void judge_file_system(Judge *judge, const StorageFacts &facts) {
+  TMH_ASSERT(judge != nullptr && facts.folder_error == 0);
   const std::string found = facts.folder + ": " + facts.file_system;
   if (facts.is_memory)
     return judge->limited(
@@ -40,6 +43,7 @@ void judge_file_system(Judge *judge, const StorageFacts &facts) {
 }
 
 void judge_space(Judge *judge, const StorageFacts &facts) {
+  TMH_ASSERT(judge != nullptr);
   const std::string found =
       fmt::format("{} free of {}", bytes_text(facts.free_bytes), bytes_text(facts.total_bytes));
   const bool is_full = facts.write_error == ENOSPC || facts.write_error == EDQUOT;
@@ -59,6 +63,7 @@ void judge_space(Judge *judge, const StorageFacts &facts) {
 
 // False: nothing could be written, and more about writing cannot be said.
 bool judge_writing(Judge *judge, const StorageFacts &facts) {
+  TMH_ASSERT(judge != nullptr);
   switch (facts.write_error) {
     case 0:
       judge->yes("writing", "permitted");
@@ -85,6 +90,7 @@ bool judge_writing(Judge *judge, const StorageFacts &facts) {
 }
 
 void judge_sync(Judge *judge, const StorageFacts &facts) {
+  TMH_ASSERT(judge != nullptr && facts.write_error == 0);
   const std::string found =
       fmt::format("median {:.0f} us of {} (from {:.0f} to {:.0f}), 4 KiB each into written space",
                   facts.sync_us_median, facts.rounds, facts.sync_us_min, facts.sync_us_max);
@@ -104,6 +110,7 @@ void judge_sync(Judge *judge, const StorageFacts &facts) {
 }
 
 void judge_direct(Judge *judge, const StorageFacts &facts) {
+  TMH_ASSERT(judge != nullptr && facts.write_error == 0);
   if (facts.direct_error == 0)
     return judge->yes("O_DIRECT",
                       fmt::format("median {:.0f} us, written with O_DIRECT | O_DSYNC as the log is",

@@ -15,6 +15,7 @@
 
 #include <tmh/domain.hpp>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/fault_ring.h"
 #include "platform/files.h"
@@ -35,6 +36,7 @@ int error_unless(bool works) { return works ? 0 : errno; }
 // Two system calls apart, to tell "not permitted" from "too old"; platform::StoreFaults makes
 // both.
 void try_userfaultfd(PageTrials *trials) {
+  TMH_ASSERT(trials != nullptr);
   constexpr int kUserModeOnly = 1;                     // UFFD_USER_MODE_ONLY, Linux 5.11
   constexpr std::uint64_t kFeatureWpAsync = 1u << 15;  // Linux 6.7
   const platform::FileDescriptor file(
@@ -48,6 +50,7 @@ void try_userfaultfd(PageTrials *trials) {
 }
 
 void try_view(PageTrials *trials) {
+  TMH_ASSERT(trials != nullptr && trials->page_bytes > 0);
   const platform::FileDescriptor file(::memfd_create("tmh-doctor", MFD_CLOEXEC));
   const std::size_t bytes = kTrialPages * static_cast<std::size_t>(trials->page_bytes);
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return;
@@ -64,6 +67,7 @@ void try_view(PageTrials *trials) {
 }
 
 void try_perf(PageTrials *trials) {
+  TMH_ASSERT(trials != nullptr);
   platform::FaultRing ring;
   const int error = error_unless(ring.open() == Errc::kOk);
   const bool was_opened = error == 0 || platform::failure_detail().starts_with("mapping");
@@ -88,6 +92,7 @@ int try_bpf() {
 
 // The library's own answer, with the environment's choices: nobody can know it better.
 void ask_library(PageTrials *trials) {
+  TMH_ASSERT(trials != nullptr && trials->tracking.empty());
   std::string folder;
   try {
     folder = make_temporary_folder("tmh-doctor-");

@@ -7,8 +7,11 @@
 
 #include <array>
 #include <atomic>
+#include <climits>
+#include <type_traits>
 
 #include "levels/line/rtm.h"
+#include "platform/assert.h"
 #include "tools/doctor/machine.h"
 
 namespace tmh::tools::doctor {
@@ -25,8 +28,10 @@ struct Tally {
   std::uint32_t attempts = 0, commits = 0, kinds = 0;
   std::array<std::uint32_t, kStatusKinds> status{}, count{};
 };
+static_assert(std::is_trivially_copyable_v<Tally> && sizeof(Tally) <= PIPE_BUF);
 
 void count_abort(Tally *tally, std::uint32_t status) {
+  TMH_ASSERT(tally != nullptr && tally->kinds <= kStatusKinds);
   std::uint32_t at = 0;
   while (at < tally->kinds && tally->status[at] != status) ++at;
   if (at == tally->kinds && tally->kinds < kStatusKinds) tally->status[tally->kinds++] = status;

@@ -12,8 +12,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <vector>
 
+#include "platform/assert.h"
 #include "platform/files.h"
 #include "tools/doctor/machine.h"
 
@@ -26,6 +28,7 @@ constexpr std::size_t kBlockBytes = 4096;
 constexpr std::size_t kFileBlocks = 256;
 // Odd: the median is one of them; 4 s at worst on a disk that needs 200 ms.
 constexpr std::uint32_t kRounds = 21;
+static_assert(kRounds % 2 == 1 && kFileBlocks * kBlockBytes == 1u << 20);
 
 struct FileSystem {
   std::uint64_t number;
@@ -51,6 +54,7 @@ constexpr std::array kFileSystems = {  // statfs(2)
     FileSystem{0x00c36400, "ceph", kNetwork}};
 
 void name_file_system(std::uint64_t number, StorageFacts *facts) {
+  TMH_ASSERT(facts != nullptr);
   const auto *const found =
       std::find_if(kFileSystems.begin(), kFileSystems.end(),
                    [number](const auto &one) { return one.number == number; });
@@ -81,6 +85,9 @@ double us_since(std::chrono::steady_clock::time_point begin) {
 // *us.
 template <class Sync>
 int time_writes(int file, const void *block, Sync sync, std::vector<double> *us) {
+  static_assert(std::gcd(37, kFileBlocks) == 1 && kRounds <= kFileBlocks,
+                "each round writes another block");
+  TMH_ASSERT(file >= 0 && block != nullptr && us != nullptr);
   us->clear();
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     // 37: neighbours in time are none in place.
@@ -97,11 +104,13 @@ int time_writes(int file, const void *block, Sync sync, std::vector<double> *us)
 
 // The file without a name in the end: nothing stays behind if this process is killed now.
 platform::FileDescriptor make_file(const std::string &folder, std::string *path) {
+  TMH_ASSERT(path != nullptr);
   *path = folder + "/tmh-doctor-XXXXXX";
   return platform::FileDescriptor(::mkostemp(path->data(), O_CLOEXEC));
 }
 
 int fill(int file, const void *block) {
+  TMH_ASSERT(file >= 0 && block != nullptr);
   for (std::size_t i = 0; i < kFileBlocks; ++i)
     if (::pwrite(file, block, kBlockBytes, static_cast<off_t>(i * kBlockBytes)) !=
         static_cast<ssize_t>(kBlockBytes))
@@ -130,6 +139,7 @@ void time_storage(const std::string &folder, StorageFacts *facts) {
   facts->write_error = time_writes(
       file.get(), block.get(), [&file] { return ::fdatasync(file.get()) == 0; }, &us);
   if (facts->write_error != 0) return;
+  TMH_ASSERT(us.size() == kRounds);
   facts->rounds = kRounds;
   facts->sync_us_median = us[us.size() / 2];
   facts->sync_us_min = us.front();

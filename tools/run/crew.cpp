@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "platform/assert.h"
 #include "platform/futex.h"
 #include "platform/process.h"
 #include "tools/failure.h"
@@ -61,6 +62,9 @@ Crew::Crew(const CrewPlan &plan, const Open &open)
       state_(static_cast<CrewState *>(shared_memory(sizeof(CrewState)))),
       samples_(static_cast<LatencySamples *>(
           shared_memory(sizeof(LatencySamples) * plan.processes * plan.threads))) {
+  TMH_ASSERT(plan.processes >= 1 && plan.threads >= 1 && open != nullptr);
+  TMH_ASSERT(plan.processes * plan.threads <= workloads::kWorkersMax);
+  TMH_ASSERT(plan.seconds > 0 || plan.operations > 0);
   std::fflush(nullptr);  // or each child would print the parent's buffered lines again
   const pid_t parent = ::getpid();
   for (unsigned process = 0; process < plan.processes; ++process) {
@@ -96,6 +100,7 @@ void Crew::kill_all() noexcept {
 
 void Crew::set_phase(Phase next) noexcept {
   if (phase() == next) return;
+  TMH_ASSERT(phase() < next);
   // Pairs with phase().
   state_->phase.store(static_cast<std::uint32_t>(next), std::memory_order_release);
   platform::futex_wake(state_->phase);
@@ -110,6 +115,7 @@ void Crew::sleep_until(Phase due) const noexcept {
 
 // The worker process's whole life.
 void Crew::work(unsigned process, const Open &open) {
+  TMH_ASSERT(process < plan_.processes);
   StopSignals::leave_to_parent();
   ProcessState &mine = state_->processes[process];
   try {
@@ -140,6 +146,7 @@ void Crew::work_in_thread(workloads::Workload &workload, unsigned process,
   ThreadState &state = state_->threads[thread];
   LatencySamples &samples = samples_[thread];
   const unsigned workers = plan_.processes * plan_.threads;
+  TMH_ASSERT(thread < workers && process == thread / plan_.threads);
   bool is_ready = false;
   const std::uint64_t quota = plan_.seconds > 0 ? ~0ull
                                                 : plan_.operations / workers +
@@ -190,6 +197,7 @@ void Crew::publish(const workloads::Workload &workload, ProcessState &process) c
 }
 
 std::uint64_t Crew::total(SiteTotal which) const noexcept {
+  TMH_ASSERT(which < SiteTotal::kEnd);
   std::uint64_t sum = 0;
   for (unsigned i = 0; i < plan_.processes; ++i)
     sum += state_->processes[i].sites[static_cast<std::size_t>(which)].load(relaxed);
@@ -220,6 +228,7 @@ bool Crew::look_for_dead() {
 }
 
 void Crew::run() {
+  TMH_ASSERT(phase() == Phase::kWaiting && ends_.size() == plan_.processes);
   set_phase(Phase::kOpening);
   while (!look_for_dead() && !all_ready() && StopSignals::count() == 0) pause_ns(kLookNs / 4);
   start_ns_ = now_ns();

@@ -24,6 +24,10 @@
 namespace tmh::tools {
 
 enum class Phase : std::uint32_t { kWaiting, kOpening, kRunning, kStopping };
+static_assert(Phase::kWaiting == Phase{0}, "shared memory begins with zeros");
+static_assert(Phase::kWaiting < Phase::kOpening && Phase::kOpening < Phase::kRunning &&
+                  Phase::kRunning < Phase::kStopping,
+              "workers wait for a phase or a later one");
 
 // A process's share in SiteReport, of all its sites; in this order: see Crew::publish().
 enum class SiteTotal : std::uint8_t {
@@ -53,6 +57,8 @@ struct alignas(64) ThreadState {
   std::atomic<std::uint64_t> updates;  // acknowledged
   std::atomic<std::int64_t> finish_ns;
 };
+static_assert(sizeof(ThreadState) == 64 && std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
 
 struct alignas(64) ProcessState {
   std::atomic<std::uint32_t> threads_ready;

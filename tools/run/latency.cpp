@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/assert.h"
+
 namespace tmh::tools {
 
 LatencySummary summarize(const std::vector<const LatencySamples *> &workers) {
@@ -11,6 +13,7 @@ LatencySummary summarize(const std::vector<const LatencySamples *> &workers) {
   std::vector<std::pair<std::uint64_t, double>> samples;  // ns, operations that it stands for
   double total = 0;
   for (const LatencySamples *worker : workers) {
+    TMH_ASSERT(worker != nullptr);
     const std::uint64_t seen = worker->seen.load(std::memory_order_acquire);
     const std::uint64_t kept = std::min(seen, LatencySamples::kKeptMax);
     summary.operations += seen;

@@ -19,6 +19,7 @@ namespace tmh::tools {
 struct LatencySamples {
   // 8 MiB: at p99.9 a thousand samples lie above
   static constexpr std::uint64_t kKeptMax = 1u << 20;
+  static_assert(kKeptMax * sizeof(std::atomic<std::uint64_t>) == 8u << 20);
   std::atomic<std::uint64_t> seen;
   std::atomic<std::uint64_t> max_ns;
   std::atomic<std::uint64_t> kept[kKeptMax];

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "examples/workloads/workload.hpp"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "tools/commands.h"
@@ -71,6 +72,7 @@ class Folder {
 
 template <class Value>
 void read_option(const std::string &spec, Value *out) {
+  TMH_ASSERT(out != nullptr);
   if (!spec.empty()) check(parse(spec, out));
 }
 
@@ -96,6 +98,7 @@ DomainOptions options_of(const RunCommand &command, std::string name) {
 }
 
 workloads::Plan plan_of(const RunCommand &command, std::atomic<std::uint64_t> *next_number) {
+  TMH_ASSERT(next_number != nullptr && workloads::find(command.workload) != nullptr);
   workloads::Plan plan;
   plan.workload = workloads::find(command.workload);
   plan.size = command.size;
@@ -126,6 +129,8 @@ Counters difference(const Counters &after, const Counters &before) {
 void expect_acknowledged(const Crew &crew, const CrewPlan &plan,
                          const std::vector<std::uint64_t> &before, workloads::Workload *workload,
                          workloads::Verdict *verdict) {
+  TMH_ASSERT(before.size() == plan.processes * plan.threads);
+  TMH_ASSERT(workload != nullptr && verdict != nullptr);
   for (unsigned i = 0; i < plan.processes * plan.threads; ++i) {
     const std::uint64_t told = crew.state().threads[i].updates.load(),
                         found = workload->updates_of(i) - before[i];
@@ -140,6 +145,7 @@ struct Interrupted {};
 
 Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &plan, Crew *crew,
              Domain *domain) {
+  TMH_ASSERT(crew != nullptr && domain != nullptr);
   Outcome outcome;
   *domain = Domain::open(folder.path(), options_of(command, "tmh run"));
   {
@@ -167,6 +173,7 @@ Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &pl
 // What ran where, and what came of it. Level 2 counts its aborts in the domain, level 1 at its
 // sites.
 void add_levels(const Crew &crew, const Counters &counters, Json *document) {
+  TMH_ASSERT(document != nullptr);
   using enum SiteTotal;
   // Sites count queries as commits at pages. Of a killed process the domain may have counted some
   // that its sites did not tell any more.
@@ -201,6 +208,7 @@ void add_levels(const Crew &crew, const Counters &counters, Json *document) {
 }
 
 void add_workers(const Crew &crew, Outcome *outcome) {
+  TMH_ASSERT(outcome != nullptr);
   outcome->workers = Json::array();
   for (std::size_t i = 0; i < crew.ends().size(); ++i) {
     const WorkerEnd &end = crew.ends()[i];
@@ -217,6 +225,7 @@ void add_workers(const Crew &crew, Outcome *outcome) {
 
 // As given, else as the environment says, else the default.
 std::string chosen(const std::string &given, const char *variable, const char *otherwise) {
+  TMH_ASSERT(variable != nullptr && otherwise != nullptr);
   if (!given.empty()) return given;
   const char *const value = std::getenv(variable);
   return value != nullptr && *value != 0 ? value : otherwise;

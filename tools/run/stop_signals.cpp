@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "platform/assert.h"
+
 namespace tmh::tools {
 
 namespace {
@@ -11,6 +13,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 std::atomic<unsigned> stop_count{0};
 std::atomic<int> last_signal{0};
+std::atomic<bool> is_made{false};
 // For the handler.
 static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
@@ -30,12 +33,15 @@ void count_signal(int signal) {
 }  // namespace
 
 StopSignals::StopSignals() {
+  const bool was_made = is_made.exchange(true, relaxed);
+  TMH_ASSERT(!was_made);
   stop_count.store(0, relaxed);
   last_signal.store(0, relaxed);
   struct sigaction action {};
   action.sa_handler = count_signal;
   action.sa_flags = SA_RESTART;  // nobody who waits for a lock is told of it
   visit_signals([&](int signal) {
+    TMH_ASSERT(signal > 0 && static_cast<std::size_t>(signal) < before_.size());
     struct sigaction &before = before_[static_cast<std::size_t>(signal)];
     (void)sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) (void)sigaction(signal, &action, nullptr);
@@ -46,6 +52,7 @@ StopSignals::~StopSignals() {
   visit_signals([&](int signal) {
     (void)sigaction(signal, &before_[static_cast<std::size_t>(signal)], nullptr);
   });
+  is_made.store(false, relaxed);
 }
 
 unsigned StopSignals::count() noexcept { return stop_count.load(relaxed); }

@@ -9,6 +9,7 @@
 
 #include "bindings/python/src/errors.h"
 #include "bindings/python/src/instance.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -39,10 +40,13 @@ bool is_basic(PyObject *key) noexcept {
 
 template <class Word>
 void load_word(const char *from, char *to) {
+  static_assert(sizeof(field<Word>) == sizeof(Word), "an element of an array is a field");
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(from) % sizeof(Word) == 0);
   const Word word = reinterpret_cast<const field<Word> *>(from)->load();
   std::memcpy(to, &word, sizeof word);
 }
 void load_words(const char *from, char *to, std::uint8_t bytes) {
+  TMH_ASSERT(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   switch (bytes) {
     case 1:
       return load_word<std::uint8_t>(from, to);
@@ -56,11 +60,14 @@ void load_words(const char *from, char *to, std::uint8_t bytes) {
 }
 template <class Word>
 void store_word(char *to, const char *from) {
+  static_assert(sizeof(field<Word>) == sizeof(Word), "an element of an array is a field");
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(to) % sizeof(Word) == 0);
   Word word = 0;
   std::memcpy(&word, from, sizeof word);
   reinterpret_cast<field<Word> *>(to)->store(word);
 }
 void store_words(char *to, const char *from, std::uint8_t bytes) {
+  TMH_ASSERT(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   switch (bytes) {
     case 1:
       return store_word<std::uint8_t>(to, from);
@@ -76,11 +83,13 @@ void store_words(char *to, const char *from, std::uint8_t bytes) {
 }  // namespace
 
 void RawOwner::escape() noexcept {
+  TMH_ASSERT(!is_escaped);
   is_escaped = true;
   ++origin->domain_core().escaped;
 }
 
 RawOwner::~RawOwner() {
+  TMH_ASSERT(!is_escaped || origin->domain_core().escaped > 0);
   if (is_escaped) --origin->domain_core().escaped;
 }
 
@@ -90,6 +99,7 @@ ArrayView::ArrayView(std::shared_ptr<const Origin> origin, char *data, PyArrayOb
       core_(&origin_->domain_core()),
       data_(data),
       is_read_only_(is_read_only) {
+  TMH_ASSERT(geometry != nullptr);
   geometry_ = as_array(make_raw(geometry).release());
   PyArray_Descr *const dtype = PyArray_DESCR(geometry_);
   const npy_intp bytes = PyArray_ITEMSIZE(geometry_);
@@ -145,6 +155,7 @@ Owned ArrayView::make_raw(PyArrayObject *geometry) const {
 }
 
 Owned ArrayView::wrapped(ArrayView &&view) {
+  TMH_ASSERT(array_class != nullptr && view.geometry_ != nullptr);
   nb::object self = nb::inst_alloc(nb::handle(array_class));
   new (nb::inst_ptr<ArrayView>(self)) ArrayView(std::move(view));
   nb::inst_mark_ready(self);
@@ -154,10 +165,14 @@ Owned ArrayView::wrapped(ArrayView &&view) {
 ArrayView &ArrayView::of(PyObject *object) { return made<ArrayView>(object); }
 
 bool ArrayView::is_one(PyObject *object) noexcept {
+  TMH_ASSERT(array_class != nullptr && object != nullptr);
   return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(array_class)) != 0;
 }
 
-void ArrayView::set_class(nb::object type) { array_class = type.release().ptr(); }
+void ArrayView::set_class(nb::object type) {
+  TMH_ASSERT(type.is_valid());
+  array_class = type.release().ptr();
+}
 
 Owned ArrayView::make(std::shared_ptr<const Origin> origin, std::uintptr_t address, PyObject *dtype,
                       PyObject *shape) {
@@ -227,6 +242,7 @@ Owned ArrayView::part(PyObject *key) {
 }
 
 Owned ArrayView::part_shown_by(PyObject *view) {
+  TMH_ASSERT(view != nullptr);
   if (!PyArray_Check(view)) return {};
   PyArrayObject *const array = as_array(view);
   PyArrayObject *whole = array;
@@ -269,6 +285,7 @@ char *ArrayView::element_at(PyObject *key) const {
 }
 
 Owned ArrayView::load(const char *at) {
+  TMH_ASSERT(field_bytes_ != 0);
   require_readable();
   char bytes[8];
   if (is_inside()) [[likely]] {
@@ -284,6 +301,7 @@ Owned ArrayView::load(const char *at) {
 }
 
 void ArrayView::store(char *at, PyObject *value, As as) {
+  TMH_ASSERT(field_bytes_ != 0 && scratch_ != nullptr);
   // First: it may run code of the value's class. numpy takes numbers of Python as they are, and
   // casts others; a whole array of no dimensions takes what can be one.
   const bool is_python_number =
@@ -351,6 +369,7 @@ void ArrayView::set(PyObject *key, PyObject *value) {
 }
 
 Owned ArrayView::copy_of_snapshot() {
+  TMH_ASSERT(!is_inside());
   QueryScope scope(core());
   scope.enter();
   const bool is_mapped = origin_->segment->is_mapped;
@@ -377,6 +396,7 @@ Owned ArrayView::raw(bool for_update) {
     lent_ = made.release();
     lent_in_ = here.serial;
   }
+  TMH_ASSERT(lent_ != nullptr);
   return Owned::share(lent_);
 }
 

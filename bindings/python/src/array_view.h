@@ -17,6 +17,7 @@
 
 #include "bindings/python/src/domain_core.h"
 #include "bindings/python/src/python.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -27,7 +28,10 @@ struct Origin {
   std::string name;
   bool reads_outside = false;
 
-  [[nodiscard]] DomainCore &domain_core() const noexcept { return *nb::inst_ptr<DomainCore>(core); }
+  [[nodiscard]] DomainCore &domain_core() const noexcept {
+    TMH_ASSERT(core.is_valid());
+    return *nb::inst_ptr<DomainCore>(core);
+  }
 };
 
 // What a numpy array over a segment's memory hangs on.
@@ -40,7 +44,9 @@ struct RawOwner {
   std::shared_ptr<const void> frozen;
 
   RawOwner(std::shared_ptr<const Origin> of, bool is_read_only) noexcept
-      : origin(std::move(of)), is_read_only(is_read_only) {}
+      : origin(std::move(of)), is_read_only(is_read_only) {
+    TMH_ASSERT(origin != nullptr);
+  }
   RawOwner(const RawOwner &) = delete;
   RawOwner &operator=(const RawOwner &) = delete;
   ~RawOwner();

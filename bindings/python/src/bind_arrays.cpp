@@ -8,6 +8,7 @@
 #include "bindings/python/src/errors.h"
 #include "bindings/python/src/instance.h"
 #include "bindings/python/src/module.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -31,6 +32,7 @@ PyType_Slot array_slots[] = {{Py_mp_subscript, reinterpret_cast<void *>(&get_ite
                              {0, nullptr}};
 
 nb::object geometry_of(nb::handle self, const char *attribute) {
+  TMH_ASSERT(attribute != nullptr);
   return nb::steal(PyObject_GetAttrString(ArrayView::of(self.ptr()).geometry(), attribute));
 }
 

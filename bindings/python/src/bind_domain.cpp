@@ -12,6 +12,7 @@
 #include "bindings/python/src/errors.h"
 #include "bindings/python/src/instance.h"
 #include "bindings/python/src/module.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -20,6 +21,7 @@ namespace {
 // values: the right ones, for the message.
 template <class Value>
 Value parsed(const std::string &spec, const char *what, const char *values) {
+  TMH_ASSERT(what != nullptr && values != nullptr);
   Value value{};
   if (spec.empty()) return value;
   if (parse(std::string_view(spec), &value) != Errc::kOk)
@@ -76,6 +78,7 @@ nb::dict by_cause(const std::uint64_t (&counts)[kAbortCauseCount]) {
   constexpr const char *kNames[kAbortCauseCount] = {
       "none", "validation", "conflict_self", "conflict_other", "user",     "query_wrote",
       "died", "no_space",   "capacity",      "cross_level",    "spurious", "needs_pages"};
+  static_assert(kNames[kAbortCauseCount - 1] != nullptr, "each cause has a name");
   nb::dict causes;
   for (std::size_t i = 1; i < kAbortCauseCount; ++i) causes[kNames[i]] = counts[i];
   return causes;
@@ -180,6 +183,7 @@ nb::dict past(DomainCore &self) {
 }
 
 void require_outside(const DomainCore &core, const char *call) {
+  TMH_ASSERT(call != nullptr);
   if (running().core == &core)
     raise(Errc::kInstanceRunning, std::string(call) + ": call it outside of the instance");
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "bindings/python/src/errors.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -14,6 +15,10 @@ namespace {
 
 constexpr int kIntTag = 0x20, kIntBytesMax = 16;
 constexpr char kBytesTag = 0x60, kTextTag = 0x61;
+static_assert(kIntBytesMax < kIntTag && kIntTag + kIntBytesMax < kBytesTag && kBytesTag < kTextTag,
+              "int before bytes before str");
+static_assert(std::endian::native == std::endian::little && sizeof(long long) == 8 &&
+              sizeof(double) == 8);
 
 // Numbers of numpy are taken for Python's, as dict does.
 Owned as_int(PyObject *object) {
@@ -28,6 +33,7 @@ Owned of_int(const char *method, const char *format, Arguments... arguments) {
 }
 
 std::string_view text_of(PyObject *text) {
+  TMH_ASSERT(PyUnicode_Check(text));
   Py_ssize_t bytes = 0;
   const char *utf8 = PyUnicode_AsUTF8AndSize(text, &bytes);
   if (utf8 == nullptr) throw ErrorIsSet{};
@@ -35,6 +41,7 @@ std::string_view text_of(PyObject *text) {
 }
 
 std::string_view bytes_of(PyObject *bytes) {
+  TMH_ASSERT(PyBytes_Check(bytes));
   return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }
 
@@ -46,6 +53,7 @@ bool is_int(PyObject *object) {
 
 // Two's complement, little-endian. number: it fits.
 std::string int_bytes(PyObject *number, std::size_t bytes) {
+  TMH_ASSERT(bytes > 0);
   const Owned to_bytes = Owned::checked(
       PyObject_GetAttrString(reinterpret_cast<PyObject *>(&PyLong_Type), "to_bytes"));
   const Owned args =
@@ -76,6 +84,7 @@ std::size_t bit_length(PyObject *number) {
 // Of an int that fits 64 bits and a sign: its magnitude's bytes, big-endian, complemented for a
 // negative one.
 std::string encode_small_int(std::uint64_t magnitude, bool is_negative) {
+  TMH_ASSERT(!is_negative || magnitude != 0);
   const int bytes = (64 - std::countl_zero(magnitude) + 7) / 8;
   std::string key(1, static_cast<char>(is_negative ? kIntTag - bytes : kIntTag + bytes));
   for (int i = bytes; i-- > 0;) {
@@ -108,6 +117,7 @@ std::string encode_int_key(PyObject *object) {
 }
 
 Owned decode_int_key(std::string_view bytes) {
+  TMH_ASSERT(!bytes.empty());
   const int tag = static_cast<unsigned char>(bytes[0]);
   const bool is_negative = tag < kIntTag;
   std::string little(bytes.rbegin(), bytes.rend() - 1);
@@ -162,6 +172,7 @@ Owned decode_scalar(std::string_view bytes) {
   auto *const dtype = reinterpret_cast<PyArray_Descr *>(owned.get());
   if (bytes.size() != 1 + static_cast<std::size_t>(PyDataType_ELSIZE(dtype))) raise_foreign(bytes);
   alignas(std::max_align_t) char number[32];
+  TMH_ASSERT(bytes.size() - 1 <= sizeof number);
   std::memcpy(number, bytes.data() + 1, bytes.size() - 1);
   return Owned::checked(PyArray_Scalar(number, dtype, nullptr));
 }

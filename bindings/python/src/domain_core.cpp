@@ -7,6 +7,7 @@
 
 #include "bindings/python/src/errors.h"
 #include "bindings/python/src/instance.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -41,7 +42,9 @@ class DomainCore::Alone {
 
  private:
   void leave() noexcept {
-    if (forks_ == forks()) --core_.barred_;
+    if (forks_ != forks()) return;
+    TMH_ASSERT(core_.barred_ > 0);
+    --core_.barred_;
   }
 
   DomainCore &core_;
@@ -67,7 +70,9 @@ class DomainCore::Mapping {
   Mapping(const Mapping &) = delete;
   Mapping &operator=(const Mapping &) = delete;
   ~Mapping() {
-    if (forks_ == forks()) core_.mapper_ = 0;
+    if (forks_ != forks()) return;
+    TMH_ASSERT(core_.mapper_ == PyThread_get_thread_ident());
+    core_.mapper_ = 0;
   }
 
  private:
@@ -80,6 +85,7 @@ void DomainCore::await_entry() const {
 }
 
 void DomainCore::require_no_escaped(const std::string &what, const char *call) const {
+  TMH_ASSERT(call != nullptr);
   if (escaped != 0)
     raise("EscapedArrayError", what +
                                    ": the program still holds a raw array of the domain; drop "
@@ -118,6 +124,7 @@ void DomainCore::close_at_exit() noexcept {
 }
 
 void DomainCore::reopen() {
+  TMH_ASSERT(is_closed_ || forks_ != forks());
   if (is_closed_) raise(Errc::kNotInitialized, folder_ + ": the domain is closed; open it again");
   // A child that fork() made: nothing of the parent's domain is here.
   inside = barred_ = 0;
@@ -198,6 +205,7 @@ const std::shared_ptr<MappedSegment> &DomainCore::segment(const std::string &fil
   (void)domain();
   const auto found = segments_.find(file);
   if (found == segments_.end()) raise(Errc::kNotMapped, file + ": map the segment first");
+  TMH_ASSERT(found->second != nullptr);
   found->second->require_mapped(file);
   return found->second;
 }
@@ -232,6 +240,7 @@ const Site &SiteOf::get(DomainCore &core) {
     if (site_ == nullptr || forks_ != core.opened_after_forks()) site_ = std::move(made);
     forks_ = core.opened_after_forks();
   }
+  TMH_ASSERT(site_ != nullptr);
   return *site_;
 }
 

@@ -7,6 +7,7 @@
 #include <tmh/domain.hpp>
 
 #include "bindings/python/src/instance.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -24,17 +25,22 @@ void load_errors() {
   errors_module = module.release().ptr();
 }
 
-PyObject *abort_class() noexcept { return abort_type; }
+PyObject *abort_class() noexcept {
+  TMH_ASSERT(abort_type != nullptr);  // load_errors() was called, here as below
+  return abort_type;
+}
 
 PyObject *uncommitted_class() noexcept { return uncommitted_type; }
 
 void set_error(Errc code, const std::string &message) noexcept {
+  TMH_ASSERT(make_error != nullptr && code != Errc::kOk);
   const Owned error(
       PyObject_CallFunction(make_error, "is", static_cast<int>(code), message.c_str()));
   if (error) PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
 }
 
 void set_error(const char *class_name, const std::string &message) noexcept {
+  TMH_ASSERT(errors_module != nullptr && class_name != nullptr);
   const Owned type(PyObject_GetAttrString(errors_module, class_name));
   if (type) PyErr_SetString(type.get(), message.c_str());
 }
@@ -50,6 +56,7 @@ void raise(const char *class_name, const std::string &message) {
 }
 
 void raise(PyObject *type, const std::string &message) {
+  TMH_ASSERT(type != nullptr);
   PyErr_SetString(type, message.c_str());
   throw ErrorIsSet{};
 }

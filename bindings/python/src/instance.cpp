@@ -4,6 +4,7 @@
 
 #include "bindings/python/src/array_view.h"
 #include "bindings/python/src/errors.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -51,6 +52,7 @@ const Lent *escaped_array() noexcept {
 }
 
 [[nodiscard]] std::string escaped_message(const char *of, const std::string &name) {
+  TMH_ASSERT(of != nullptr);
   return std::string("the ") + of + " kept a raw numpy array of '" + name +
          "' beyond its end, in a variable, an object or an exception: delete it, copy the array, "
          "or index the tmh.Array itself";
@@ -69,6 +71,7 @@ void warn_of_holder(const std::string &name) noexcept {
 // the instance still runs.
 void take_back(std::vector<Lent> lent, bool can_read) noexcept {
   std::erase_if(lent, [](const Lent &one) {
+    TMH_ASSERT(one.raw != nullptr);
     if (Py_REFCNT(one.raw) > 1) return false;
     Py_DECREF(one.raw);
     return true;
@@ -96,6 +99,7 @@ void clear_frames(PyObject *traceback) noexcept {
 Running &running() noexcept { return running_here; }
 
 Running::~Running() {
+  TMH_ASSERT(core == nullptr || core->inside > 0);
   if (core != nullptr) --core->inside;
 }
 
@@ -118,6 +122,7 @@ bool Inside::is_here() const noexcept {
 }
 
 void Inside::require_here(const char *block) const {
+  TMH_ASSERT(block != nullptr);
   if (is_here()) return;
   if (forks_ != forks())
     raise(Errc::kDetached, std::string(block) + " was entered before this process was forked");
@@ -126,12 +131,14 @@ void Inside::require_here(const char *block) const {
 }
 
 void require_inside(const DomainCore &core, const char *what) {
+  TMH_ASSERT(what != nullptr);
   if (running().core == &core) [[likely]]
     return;
   raise_outside(core, what);
 }
 
 void raise_outside(const DomainCore &core, const char *what) {
+  TMH_ASSERT(what != nullptr && running().core != &core);
   const bool was_forked = running().forked_in == &core;
   raise(Errc::kEndWithoutBegin,
         std::string(what) + " needs a running instance of " + core.folder() +
@@ -148,6 +155,7 @@ void require_update(const DomainCore &core, const char *what) {
 
 void need_plain() {
   Running &here = running();
+  TMH_ASSERT(here.core != nullptr);
   if (here.is_plain) [[likely]]
     return;
   Domain &domain = here.core->domain();
@@ -163,6 +171,7 @@ void need_plain() {
 
 void require_nestable(const DomainCore &core, Kind kind) {
   const Running &here = running();
+  TMH_ASSERT(here.core != nullptr);
   if (here.core != &core)
     raise(Errc::kNestedMisuse, "this thread runs an instance of " + here.core->folder() +
                                    "; one of " + core.folder() + " cannot be part of it");
@@ -172,6 +181,7 @@ void require_nestable(const DomainCore &core, Kind kind) {
 }
 
 void BodyAttempts::begin() {
+  TMH_ASSERT(running().core == nullptr);
   // An attempt that follows another one waits first.
   core_.await_entry();
   const bool lets_others_run = !is_first_ || has_other_threads();
@@ -197,6 +207,7 @@ void BodyAttempts::begin() {
 void BodyAttempts::leave() noexcept {
   if (forks_ != forks()) return;
   Running &here = running();
+  TMH_ASSERT(here.core == &core_ && core_.inside > 0);
   here.core = nullptr;
   --core_.inside;
   take_back(std::exchange(here.lent, {}), false);
@@ -248,6 +259,7 @@ BodyAttempts::Outcome BodyAttempts::end(bool has_returned, Owned *result) noexce
 }
 
 BodyAttempts::Outcome BodyAttempts::end_undone() {
+  TMH_ASSERT(running().core == &core_);
   Running &here = running();
   SavedError error;
   // Such as KeyboardInterrupt: nothing that an attempt has seen explains it.
@@ -291,12 +303,14 @@ BodyAttempts::Outcome BodyAttempts::end_undone() {
 
 PyObject *run_body(DomainCore &core, SiteOf &site, Kind kind, Durability durability, PyObject *body,
                    PyObject *args, PyObject *kwargs) noexcept {
+  TMH_ASSERT(body != nullptr && args != nullptr);
   return guarded<PyObject *>(nullptr, [&]() -> PyObject * {
     if (running().core != nullptr) {
       require_nestable(core, kind);
       const Inside around = Inside::here();
       ++running().depth;
       PyObject *const result = PyObject_Call(body, args, kwargs);
+      TMH_ASSERT(!around.is_here() || running().depth > 0);
       if (around.is_here()) --running().depth;
       return result;
     }
@@ -361,12 +375,14 @@ void QueryScope::leave(bool has_returned) {
   inside_.require_here("a query's block");
   Running &here = running();
   if (is_subsumed_) {
+    TMH_ASSERT(here.depth > 0);
     --here.depth;
     return;
   }
   const Lent *const escaped = escaped_array();
   const std::string name = escaped != nullptr ? escaped->name : std::string();
   take_back(std::exchange(here.lent, {}), true);
+  TMH_ASSERT(here.core == &core_ && core_.inside > 0);
   here.core = nullptr;
   --core_.inside;
   Objects actions = std::exchange(here.on_commit, {});

@@ -6,6 +6,7 @@
 
 #include "bindings/python/src/codec.h"
 #include "bindings/python/src/errors.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -16,6 +17,7 @@ using Record = trees::BytesRecord<field>;
 constexpr const char *kCatalogue = "tmh.python";
 
 void copy_value(const Record &record, std::string *to) {
+  TMH_ASSERT(to != nullptr);
   to->resize(record.size());
   record.copy(to->data());
 }
@@ -39,6 +41,7 @@ class Scratch {
 };
 
 [[noreturn]] void raise_key_error(PyObject *key) {
+  TMH_ASSERT(key != nullptr);
   PyErr_SetObject(PyExc_KeyError, key);
   throw ErrorIsSet{};
 }
@@ -49,7 +52,9 @@ std::uintptr_t make_tree(DomainCore &core, const std::string &file) {
   require_update(core, "making a dict");
   const Segment segment = core.segment(file)->segment;
   need_plain();
+  static_assert(alignof(Tree) <= kLineBytes);
   void *const memory = segment.allocate(sizeof(Tree), kLineBytes);
+  TMH_ASSERT(memory != nullptr);
   return reinterpret_cast<std::uintptr_t>(::new (memory) Tree(pool_allocator<std::byte>(segment)));
 }
 
@@ -74,6 +79,7 @@ std::uintptr_t MapObject::catalogue() {
 
 template <class Body>
 auto MapObject::run(Kind kind, Body &&body) {
+  TMH_ASSERT(tree_ != nullptr);
   (void)core().domain();  // open, in a forked child too
   return run_own(core(), site_, kind, [&] {
     segment_->require_mapped("the dict");
@@ -186,6 +192,7 @@ Owned MapObject::scan(const Range &range, bool with_values) {
     }
     return 0;
   });
+  TMH_ASSERT(range.limit == 0 || found.size() <= range.limit);
   Owned list = Owned::checked(PyList_New(static_cast<Py_ssize_t>(found.size())));
   for (std::size_t i = 0; i < found.size(); ++i) {
     Owned item = decode_key(found[i].key);

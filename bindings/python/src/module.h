@@ -6,6 +6,7 @@
 
 #include "bindings/python/src/errors.h"
 #include "bindings/python/src/python.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -24,6 +25,7 @@ namespace tmh::python {
 // library's. parameters: "(key, default=None)".
 template <class Bound>
 void otherwise(Bound &to, const char *name, const char *parameters) {
+  TMH_ASSERT(name != nullptr && parameters != nullptr);
   const std::string call = std::string(name) + parameters;
   if constexpr (std::is_base_of_v<nb::module_, Bound>) {
     to.def(name, [call](const nb::args &args, const nb::kwargs &kwargs) -> nb::object {

@@ -7,6 +7,7 @@
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
+#include <type_traits>
 #include <utility>
 
 #define PY_ARRAY_UNIQUE_SYMBOL tmh_numpy
@@ -16,14 +17,16 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #include <numpy/arrayobject.h>
+
+#include "platform/assert.h"
 #pragma GCC diagnostic pop
 
 namespace tmh::python {
 
 namespace nb = nanobind;
 
-// REQUIRES: it is one.
 [[nodiscard]] inline PyArrayObject *as_array(PyObject *object) noexcept {
+  TMH_ASSERT(object == nullptr || PyArray_Check(object));
   return reinterpret_cast<PyArrayObject *>(object);
 }
 
@@ -55,6 +58,9 @@ class Owned {
   PyObject *object_ = nullptr;
 };
 
+static_assert(std::is_nothrow_move_constructible_v<Owned> && !std::is_copy_constructible_v<Owned>,
+              "a reference has one owner");
+
 // What a thread does that Python ends: when the interpreter has begun to end, each thread but one
 // that takes the GIL is ended by pthread_exit(). That would unwind frames of this extension and of
 // the library, which may not be left so. The thread stays instead, until the process is gone.
@@ -85,6 +91,7 @@ class Unlocked {
 
 // Does another thread of Python exist, which would have to wait with this one?
 [[nodiscard]] inline bool has_other_threads() noexcept {
+  TMH_ASSERT(PyGILState_Check() != 0);
   PyThreadState *const first =
       PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(PyThreadState_Get()));
   return PyThreadState_Next(first) != nullptr;
@@ -112,6 +119,7 @@ class SavedError {
 // The C++ object of a slot's argument. Throws TypeError where __init__ has not made it.
 template <class T>
 [[nodiscard]] T &made(PyObject *object) {
+  TMH_ASSERT(object != nullptr);
   if (!nb::inst_ready(object)) [[unlikely]] {
     PyErr_Format(PyExc_TypeError, "%s: __init__ has not been called", Py_TYPE(object)->tp_name);
     throw ErrorIsSet{};

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "bindings/python/src/array_view.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -54,10 +55,14 @@ struct Extent {
 };
 
 PyVoidScalarObject *as_record(PyObject *object) noexcept {
+  TMH_ASSERT(PyArray_IsScalar(object, Void));
   return reinterpret_cast<PyVoidScalarObject *>(object);
 }
 
-Py_buffer *buffer_of(PyObject *view) noexcept { return PyMemoryView_GET_BUFFER(view); }
+Py_buffer *buffer_of(PyObject *view) noexcept {
+  TMH_ASSERT(PyMemoryView_Check(view));
+  return PyMemoryView_GET_BUFFER(view);
+}
 
 // What an object that shows memory hangs on; borrowed, may be null.
 PyObject *base_of(PyObject *object) noexcept {
@@ -81,6 +86,7 @@ class Seen {
  private:
   static bool put(std::vector<PyObject *> &slots, PyObject *object) noexcept {
     const std::size_t mask = slots.size() - 1;
+    TMH_ASSERT(object != nullptr && (slots.size() & mask) == 0);
     std::size_t at = (reinterpret_cast<std::uintptr_t>(object) >> 4) * 0x9E3779B97F4A7C15u >> 20;
     for (at &= mask; slots[at] != nullptr; at = (at + 1) & mask)
       if (slots[at] == object) return false;
@@ -109,6 +115,7 @@ class Frozen {
   }
   // Null: there is none.
   [[nodiscard]] char *room_for(const Extent &extent) {
+    TMH_ASSERT(extent.begin <= extent.end);
     const std::size_t bytes = extent.end - extent.begin + kAlignment;
     void *const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -164,11 +171,13 @@ class Walk {
         as_record(object)->flags &= ~NPY_ARRAY_WRITEABLE;
     }
   }
-  // What shows the memory shows a copy from here on. REQUIRES forbid_stores().
+  // What shows the memory shows a copy from here on. Behind forbid_stores().
   void freeze() {
     std::size_t bytes = 0;
-    for (PyObject *const object : shown_)
+    for (PyObject *const object : shown_) {
+      TMH_ASSERT(!PyArray_Check(object) || !PyArray_ISWRITEABLE(as_array(object)));
       if (!is_held(object)) bytes += extent_of(object).end - extent_of(object).begin;
+    }
     if (bytes > kFrozenBytesMax) return;
     const auto frozen = std::make_shared<Frozen>();
     std::vector<char *> rooms;
@@ -180,6 +189,7 @@ class Walk {
       nb::inst_ptr<RawOwner>(PyArray_BASE(as_array(lent.raw)))->frozen = frozen;
     for (PyObject *const object : shown_) {
       const std::size_t at = held_number(address_of(object));
+      TMH_ASSERT(at < extents_.size());
       const Extent &whole = extents_[at];
       const auto moved = [&](std::uintptr_t address) {
         return rooms[at] + (address - whole.begin);
@@ -437,7 +447,10 @@ std::vector<Variables> variables_of_all_threads() {
 
 std::string settle_views(const std::vector<Lent> &held, bool can_read) noexcept try {
   const SavedError other;
-  for (const Lent &lent : held) PyArray_CLEARFLAGS(as_array(lent.raw), NPY_ARRAY_WRITEABLE);
+  for (const Lent &lent : held) {
+    TMH_ASSERT(Py_REFCNT(lent.raw) > 1);  // something holds it
+    PyArray_CLEARFLAGS(as_array(lent.raw), NPY_ARRAY_WRITEABLE);
+  }
   const std::vector<Variables> variables = variables_of_all_threads();
   const Owned gc(PyImport_ImportModule("gc"));
   const Owned tracked(gc ? PyObject_CallMethod(gc.get(), "get_objects", nullptr) : nullptr);

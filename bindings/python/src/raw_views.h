@@ -23,7 +23,7 @@ struct Lent {
   std::string name;
 };
 
-// REQUIRES: something holds each of them, and their owners have escaped. can_read: the instance
+// Something holds each of them, and their owners have escaped. can_read: the instance
 // still runs. Returns the name of an array whose memory something may store to all the same; empty:
 // none. No error is set.
 [[nodiscard]] std::string settle_views(const std::vector<Lent> &held, bool can_read) noexcept;

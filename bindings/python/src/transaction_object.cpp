@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "bindings/python/src/errors.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
 namespace {
-DomainCore &core_of(const nb::object &core) noexcept { return *nb::inst_ptr<DomainCore>(core); }
+DomainCore &core_of(const nb::object &core) noexcept {
+  TMH_ASSERT(core.is_valid());
+  return *nb::inst_ptr<DomainCore>(core);
+}
 
 // That this process and its parents have made.
 std::uint32_t forks_made = 0;
@@ -23,10 +27,12 @@ bool is_interpreter_ending() noexcept {
 }
 
 Owned code_of(PyObject *frame) noexcept {
+  TMH_ASSERT(frame != nullptr && PyFrame_Check(frame));
   return Owned(
       reinterpret_cast<PyObject *>(PyFrame_GetCode(reinterpret_cast<PyFrameObject *>(frame))));
 }
 int line_of(PyObject *frame) noexcept {
+  TMH_ASSERT(frame != nullptr && PyFrame_Check(frame));
   return PyFrame_GetLineNumber(reinterpret_cast<PyFrameObject *>(frame));
 }
 }  // namespace
@@ -39,7 +45,9 @@ Transaction::Transaction(nb::object core, nb::object body, Kind kind, Durability
       body(std::move(body)),
       kind_(kind),
       durability_(durability),
-      site_(std::move(site)) {}
+      site_(std::move(site)) {
+  TMH_ASSERT(site_ != nullptr && PyCallable_Check(this->body.ptr()) != 0);
+}
 
 Transaction::~Transaction() {
   if (made_ == nullptr || made_->forks != forks_made || is_interpreter_ending()) return;
@@ -54,6 +62,7 @@ Transaction::~Transaction() {
 }
 
 void Transaction::warn() const noexcept {
+  TMH_ASSERT(made_ != nullptr);
   const Owned message(PyUnicode_FromFormat(
       "transaction '%s' was never called: domain.atomically(function) and domain.query(function) "
       "make functions; call what they return, or domain.run(function, ...)",
@@ -94,7 +103,9 @@ PyObject *Transaction::call(PyObject *args, PyObject *kwargs) noexcept {
 }
 
 LoopedInstance::LoopedInstance(nb::object core, Durability durability, std::shared_ptr<SiteOf> site)
-    : core_(std::move(core)), site_(std::move(site)), durability_(durability) {}
+    : core_(std::move(core)), site_(std::move(site)), durability_(durability) {
+  TMH_ASSERT(core_.is_valid() && site_ != nullptr);
+}
 
 // Inside its block, if it is open. Elsewhere nothing is known of its thread: it may run it still.
 LoopedInstance::~LoopedInstance() {
@@ -103,8 +114,10 @@ LoopedInstance::~LoopedInstance() {
     (void)attempts_.release();
     (void)core_.release();
   } else if (is_subsumed_) {
+    TMH_ASSERT(running().depth > 0);
     --running().depth;
   } else {
+    TMH_ASSERT(attempts_ != nullptr);
     const SavedError other;
     PyErr_SetNone(PyExc_GeneratorExit);
     (void)attempts_->end(false);
@@ -162,7 +175,9 @@ bool LoopedInstance::leave(PyObject *type, PyObject *value, PyObject *traceback)
   inside_.require_here("an attempt's block");
   is_open_ = false;
   const bool has_returned = type == Py_None;
+  TMH_ASSERT(is_subsumed_ || attempts_ != nullptr);
   if (is_subsumed_) {
+    TMH_ASSERT(running().depth > 0);
     --running().depth;
     is_done_ = true;
     return false;

@@ -9,6 +9,7 @@
 
 #include "bindings/python/src/instance.h"
 #include "bindings/python/src/python.h"
+#include "platform/assert.h"
 
 namespace tmh::python {
 
@@ -90,7 +91,9 @@ class LoopedInstance {
 // The loop. No variable of the program holds it, so it goes at once when the loop is left.
 class AttemptLoop {
  public:
-  explicit AttemptLoop(std::shared_ptr<LoopedInstance> instance) : instance(std::move(instance)) {}
+  explicit AttemptLoop(std::shared_ptr<LoopedInstance> made) : instance(std::move(made)) {
+    TMH_ASSERT(instance != nullptr);
+  }
   ~AttemptLoop() { instance->left(); }
   AttemptLoop(const AttemptLoop &) = delete;
   AttemptLoop &operator=(const AttemptLoop &) = delete;
