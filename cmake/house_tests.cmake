@@ -55,7 +55,7 @@ endif()
 # The models: a quick mode; whole searches and all planted faults in parts, each on one processor
 # within 2 GiB, one after the other.
 tmh_add_house_test(protocol_can_fail protocol.py --logic)
-foreach(script protocol itm_protocols)
+foreach(script protocol itm_protocols lock_protocol)
   tmh_add_house_test(${script} ${script}.py --quick "${PROJECT_SOURCE_DIR}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/tests/house/${script}.py")

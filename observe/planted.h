@@ -98,6 +98,13 @@ enum class Planted : std::uint64_t {
   kPastFolded = 1ull << 37,
   // A version goes home, and what it replaces is not kept.
   kNoBeforeImage = 1ull << 38,
+
+  // Locks: a waiter that is granted is not woken.
+  kLockWakeLost = 1ull << 39,
+  // A locker that holds the object gets another mode past other holders.
+  kUpgradePasses = 1ull << 40,
+  // A cycle loses two lockers.
+  kTwoVictims = 1ull << 41,
 };
 
 #ifdef TMH_PLANTED_FAULTS

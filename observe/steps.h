@@ -105,7 +105,17 @@ namespace tmh::observe {
   X(kPastRetired, "past-retired")           /* one is in no list, not yet free */                  \
   X(kMomentNamed, "moment-named")           /* durable: a name is in shared memory only */         \
   X(kMomentStored, "moment-stored")         /* it is in the file, the keeper does not know */      \
-  X(kMomentErased, "moment-erased")         /* forgetting: in shared memory only again */
+  X(kMomentErased, "moment-erased")         /* forgetting: in shared memory only again */          \
+  X(kLockCellTaken, "lock-cell-taken")      /* locks: a cell has left one list, is in no other */  \
+  X(kLockBucket, "lock-bucket")             /* locks: the bucket's lock is held, nothing done */   \
+  X(kLockObject, "lock-object")             /* locks: an object is there without a request */      \
+  X(kLockRequested, "lock-requested")   /* locks: it is held, or waits; the lists do not say */    \
+  X(kLockUnlisted, "lock-unlisted")     /* locks: its locker does not list it yet */               \
+  X(kLockSleeps, "lock-sleeps")         /* locks: about to sleep for one */                        \
+  X(kLockReleased, "lock-released")     /* locks: it is given back; the lists do not say so */     \
+  X(kLockGranted, "lock-granted")       /* locks: the bucket is free, nobody woken */              \
+  X(kLockInherited, "lock-inherited")   /* locks: a dead one's locker is ours, all is held */      \
+  X(kLockInheriting, "lock-inheriting") /* locks: given to another locker, not to its list */
 
 #define TMH_GAPS(X)                                                                                \
   X(kGapBeginLooked, "begin-looked")       /* fast begin: the views stand, nothing announced */    \

@@ -187,6 +187,17 @@ static_assert(offsetof(Participant, counts) == 192 && offsetof(Participant, vers
               offsetof(Participant, counts_before) == 512);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+// Is the participant that `is_it(incarnation)` means in that slot, and alive? Whatever the record's
+// state says: a process may die between giving its slot back and unlocking. Async-signal-safe.
+template <class IsIt>
+[[nodiscard]] bool is_alive_as(const Participant &record, const IsIt &is_it) noexcept {
+  if (!is_it(record.incarnation.load(std::memory_order_acquire))) return false;
+  const bool is_alive = record.is_alive();
+  // pid and start time were read before the incarnation is read again
+  platform::fence(std::memory_order_acquire);
+  return is_alive && is_it(record.incarnation.load(std::memory_order_acquire));
+}
+
 // Adds a slot's totals. count_of(Count): one of them.
 template <class CountOf>
 void add_counts(const CountOf &count_of, Counters *to) {

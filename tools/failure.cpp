@@ -75,6 +75,10 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kNotHeld);
     TMH_NAME(kTooManyMoments);
     TMH_NAME(kFileReplaced);
+    TMH_NAME(kDeadlock);
+    TMH_NAME(kLockTimeout);
+    TMH_NAME(kLockBusy);
+    TMH_NAME(kNotLocked);
 #undef TMH_NAME
   }
   return "unknown";

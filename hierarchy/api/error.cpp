@@ -130,6 +130,14 @@ const char *message(Errc code) noexcept {
       return "the domain's table of named moments is full";
     case Errc::kFileReplaced:
       return "a file of the domain is not the one that its participants have, or had, open";
+    case Errc::kDeadlock:
+      return "lockers waited for each other, and this one was chosen to give up";
+    case Errc::kLockTimeout:
+      return "the lock did not become free in time";
+    case Errc::kLockBusy:
+      return "the lock is not free";
+    case Errc::kNotLocked:
+      return "the locker does not have that lock";
   }
   return "unknown tmh error code";
 }

@@ -86,6 +86,11 @@ enum class Errc : int {
   // A file of the domain was removed, replaced or cut short while processes had the domain open;
   // the detail says which.
   kFileReplaced = 56,
+  // The locker waited in a cycle of lockers that wait for each other, and was chosen to end it.
+  kDeadlock = 57,
+  kLockTimeout = 58,  // the lock did not become free in the time that the caller gave
+  kLockBusy = 59,     // the lock is not free, and the caller did not want to wait
+  kNotLocked = 60,    // the locker does not have that lock
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

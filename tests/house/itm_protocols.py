@@ -189,18 +189,6 @@ OWNERS_FAULTS = [
 ]
 
 
-def options_of(text):
-    """(macros, words that are protocol.search_model()'s)."""
-    macros, own = {}, {"steps", "large"}
-    for word in text.split():
-        name, _, value = word.partition("=")
-        if name == "cycles":
-            own.add(name)
-        else:
-            macros[name.upper()] = value or "1"
-    return macros, own
-
-
 def macros_of_gate(text):
     programs = [GATE.index(name.strip()) for name in text.split(",")]
     macros = {f"PROGRAM{i}": str(program) for i, program in enumerate(programs, 1)}
@@ -229,7 +217,7 @@ def macros_of_words(text):
 
 def search(root, text, plant=0, show=False):
     what, _, options = text.partition("|")
-    macros, own = options_of(options)
+    macros, own = protocol.options_of(options)
     is_gate = what.startswith("gate ")
     if what.startswith("owners "):
         what = what[7:]

@@ -282,6 +282,18 @@ def answer_of(status, out):
     return Answer(verdict, int(float(states[1])), int(summary[1]))
 
 
+def options_of(text):
+    """(macros, words that are search_model()'s)."""
+    macros, own = {}, {"steps", "large"}
+    for word in text.split():
+        name, _, value = word.partition("=")
+        if name == "cycles":
+            own.add(name)
+        else:
+            macros[name.upper()] = value or "1"
+    return macros, own
+
+
 def search_model(model, macros, own, show=False):
     """`own`: "cycles" and "bits" as above; "steps": see Answer; "large": a compiler needs minutes
     to optimise the model."""

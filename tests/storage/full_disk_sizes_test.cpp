@@ -32,11 +32,11 @@ constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 
 // What the instances are: plain ones of level 2, or of a site that begins at level 1.
 enum class Body { kPlain, kFields };
-struct Way {
+struct Filling {
   Mode mode;
   Body body = Body::kPlain;
 };
-const Way kWays[] = {
+const Filling kFillings[] = {
     {{"PagesSignal", Detection::kLazy, Tracking::kSignal}},
     {{"PagesSignalHot", Detection::kLazy, Tracking::kSignalHot}},
     {{"PagesKernel", Detection::kLazy, Tracking::kKernel}},
@@ -156,7 +156,7 @@ class Play {
   std::uint64_t tally_ = 7, value_ = 0;
 };
 
-class FullDiskSizesTest : public testing::TestWithParam<std::tuple<Way, Device, Durability>> {
+class FullDiskSizesTest : public testing::TestWithParam<std::tuple<Filling, Device, Durability>> {
  protected:
   void SetUp() override {
     const Mode &mode = std::get<0>(GetParam()).mode;
@@ -233,13 +233,14 @@ std::string name_of(const testing::TestParamInfo<FullDiskSizesTest::ParamType> &
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FullDiskSizesTest,
-                         testing::Combine(testing::ValuesIn(kWays),
+                         testing::Combine(testing::ValuesIn(kFillings),
                                           testing::Values(Device::kTmpfs, Device::kExt4),
                                           testing::Values(Durability::kNone, Durability::kBuffered,
                                                           Durability::kStrict)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(All, ScatteredSizesTest,
-                         testing::Combine(testing::ValuesIn(kWays), testing::Values(Device::kTmpfs),
+                         testing::Combine(testing::ValuesIn(kFillings),
+                                          testing::Values(Device::kTmpfs),
                                           testing::Values(Durability::kNone)),
                          name_of);
 

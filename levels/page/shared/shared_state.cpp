@@ -50,16 +50,9 @@ bool SharedState::holder_alive(void *context, platform::LockTag holder) noexcept
   const auto *memory = static_cast<const SharedState *>(context);
   const std::uint32_t slot = platform::slot_of(holder);
   if (slot >= storage::kParticipantsMax) return false;
-  const storage::Participant &record = memory->participant(slot);
-  // Whatever the record's state says: a process may die between giving its slot back and unlocking.
-  const auto names_holder = [&] {
-    return platform::lock_tag(slot, record.incarnation.load(std::memory_order_acquire)) == holder;
-  };
-  if (!names_holder()) return false;
-  const bool is_alive = record.is_alive();
-  // pid and start time were read before the incarnation is read again
-  platform::fence(std::memory_order_acquire);
-  return is_alive && names_holder();
+  return storage::is_alive_as(memory->participant(slot), [&](std::uint64_t incarnation) {
+    return platform::lock_tag(slot, incarnation) == holder;
+  });
 }
 
 std::uint64_t SharedState::versions_live() const noexcept {

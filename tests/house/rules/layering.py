@@ -31,7 +31,15 @@ LOW = [
 ]
 # Needs nothing else: every room can state what it expects.
 ASSERT = "platform/assert.h"
-LEVELS = ["include/", "platform/", "observe/", "storage/", "levels/line/", "levels/page/"]
+LEVELS = [
+    "include/",
+    "platform/",
+    "observe/",
+    "storage/",
+    "levels/line/",
+    "levels/lock/",
+    "levels/page/",
+]
 BELOW_DOMAIN = [
     "hierarchy/exchange/",
     "hierarchy/threads/",
@@ -52,6 +60,7 @@ MAY_INCLUDE = {
     "rtm_emulator/": ["include/tmh/rtm_emulation.h"],
     "storage/": LOW,
     "levels/line/": LOW + ["storage/", "include/tmh/detail/line_access.hpp"],
+    "levels/lock/": LOW + ["storage/"],
     "levels/page/": LOW + ["storage/"],
     "hierarchy/exchange/": LEVELS,
     # Where threads run, and what is durable, know nothing of each other.
@@ -86,6 +95,7 @@ MAY_INCLUDE = {
 }
 # Room -> the one header of it that files of other rooms include.
 DOORS = {
+    "levels/lock/": "levels/lock/lock.h",
     "levels/page/shared/": "levels/page/shared/shared.h",
     "levels/page/versions/": "levels/page/versions/versions.h",
     "levels/page/redo/": "levels/page/redo/redo.h",

@@ -14,6 +14,7 @@ LAYOUT = [
     "storage/heap",
     "levels",
     "levels/line",
+    "levels/lock",
     "levels/page",
     "levels/process",
     "hierarchy",

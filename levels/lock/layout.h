@@ -1,0 +1,192 @@
+// levels/lock/layout.h -- what lies in the shared lock table, tmh.locks.
+// Shape:     header of 4096 bytes, then kBuckets buckets, then cells of 64 bytes. A cell is an
+//            object, a request, or free; a locker takes two. Cells are named by their index, and 0
+//            names none. tmh.locks is rebuildable: a life of the domain begins without locks.
+// Invariant: a cell's own fields are the truth: its kind, and of a request its state, locker and
+//            object. Lists only say it once more, and are made anew from the cells when one who
+//            changed them has died (HeldBucket, Cells). So each change of a lock takes effect by
+//            one store: that of a request's state, or of its mode or count.
+// Sharing:   what lies in a bucket, its objects and their requests: under the bucket's lock. A
+//            locker's own lists: its owner's alone. The lists of free cells: under cells_lock.
+// Ordering:  words that are looked at without their lock are atomic; see there.
+// Source:    LIBTP 3.2.3: locks are found by a hash table, and chained by object and by
+//            transaction.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "levels/lock/modes.h"
+#include "platform/shared_lock.h"
+
+namespace tmh::lock {
+
+inline constexpr std::uint64_t kLockMagic = 0x3130'4b43'4c48'4d54ull;  // "TMHLCK01" in the file
+inline constexpr std::uint32_t kBuckets = 1u << 16;
+// Address space: 16 GiB. Memory follows the most locks that were there at a time.
+inline constexpr std::uint32_t kCellsMax = 1u << 28;
+
+enum class CellIndex : std::uint32_t { kNone = 0 };
+
+// What is locked: the caller's words. LIBTP's are a file and a page.
+struct ObjectId {
+  std::uint64_t space = 0;
+  std::uint64_t id = 0;
+  [[nodiscard]] bool operator==(const ObjectId &) const = default;
+};
+
+// Whose a locker is: slot + 1 in the lower 17 bits, the participant's incarnation above. kNobody:
+// it was detached.
+enum class Owner : std::uint64_t { kNobody = 0 };
+[[nodiscard]] constexpr Owner owner_of(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  return Owner{incarnation << 17 | (slot + 1)};
+}
+
+enum class CellKind : std::uint32_t {
+  kFree = 0,  // a cell that was never used is one
+  kObject,
+  kRequest,
+  kFreeLocker,
+  kLocker,
+  kLockerRest,  // the second half of either
+};
+
+struct alignas(64) FreeCell {
+  std::atomic<CellKind> kind;
+  CellIndex next;
+  std::uint64_t unused[6];
+  // The locker that took it, also while it is used: who inherits from a dead locker finds its cells
+  // by this. kNone: free for all.
+  std::atomic<CellIndex> keeper;
+};
+
+struct alignas(64) ObjectCell {
+  std::atomic<CellKind> kind;
+  CellIndex next_in_bucket;
+  ObjectId object;
+  CellIndex first_holder;
+  CellIndex first_waiter;
+  CellIndex last_waiter;
+  // Of the holders: how many there are, and their modes, a bit each.
+  std::uint32_t holders;
+  std::uint32_t held_modes;
+  // Stored before kind: others ask which cells are theirs.
+  std::atomic<std::uint32_t> bucket;
+  std::uint32_t unused[2];
+  std::atomic<CellIndex> keeper;
+};
+
+enum class RequestState : std::uint32_t {
+  kNone = 0,
+  kWaiting,
+  kHeld,
+  // Taken out of the queue to end a deadlock; its locker does not know yet.
+  kVictim,
+};
+
+struct alignas(64) RequestCell {
+  std::atomic<CellKind> kind;
+  // Stored under the bucket's lock; its locker looks at it without.
+  std::atomic<RequestState> state;
+  CellIndex object;
+  // Stored before state.
+  std::atomic<CellIndex> locker;
+  // How often it was locked so: its locker's.
+  std::uint32_t count;
+  Mode mode;
+  // Stored before state.
+  std::atomic<std::uint32_t> bucket;
+  // Of a waiter: its locker holds the object in another mode, and goes before those that do not.
+  std::uint32_t holds_object;
+  // Places in the queue, among equals.
+  std::uint64_t ticket;
+  // Of the holders, or the waiters.
+  CellIndex next_on_object;
+  CellIndex previous_on_object;
+  CellIndex next_of_locker;
+  CellIndex previous_of_locker;
+  std::atomic<CellIndex> keeper;
+  // How many requests the cell has been: it stays when the cell is anything else.
+  std::atomic<std::uint32_t> generation;
+};
+
+// Totals of a locker's owner; of all that have ended in the header.
+enum class LockCount : std::uint32_t { kLocks, kWaits, kWaitedNs, kDeadlocks, kTimeouts, kEnd };
+inline constexpr std::size_t kLockCounts = static_cast<std::size_t>(LockCount::kEnd);
+
+struct alignas(64) LockerCell {
+  std::atomic<CellKind> kind;
+  // Changes whenever its request is granted, or ends a deadlock. A futex.
+  std::atomic<std::uint32_t> wake;
+  std::atomic<Owner> owner;
+  // The order of their begins, for victims.
+  std::atomic<std::uint64_t> age;
+  // The caller's name of it.
+  std::atomic<std::uint64_t> name;
+  CellIndex first_request;
+  CellIndex free_cells;
+  std::uint32_t free_count;
+  // What it waits for, and how many waits it has begun.
+  std::atomic<CellIndex> waits_for;
+  std::atomic<std::uint32_t> waits_begun;
+  // Locks that others gave it (inherit()), not yet in its list.
+  std::atomic<CellIndex> inherited;
+  // Second cell, of kind kLockerRest.
+  alignas(64) std::atomic<CellKind> rest_kind;
+  std::atomic<std::int32_t> priority;
+  // For victim policies: read by others while they change.
+  std::atomic<std::uint32_t> held;
+  std::atomic<std::uint32_t> held_writes;
+  // A death has left its list wrong, or may have: its cells tell what is in it.
+  std::atomic<std::uint32_t> must_scan;
+  CellIndex next_free_locker;
+  std::atomic<std::uint64_t> counts[kLockCounts];
+};
+static_assert(sizeof(FreeCell) == 64 && sizeof(ObjectCell) == 64 && sizeof(RequestCell) == 64);
+static_assert(sizeof(RequestCell) == offsetof(RequestCell, generation) + 4);
+static_assert(offsetof(FreeCell, keeper) == 56 && offsetof(ObjectCell, keeper) == 56 &&
+              offsetof(RequestCell, keeper) == 56);
+static_assert(sizeof(LockerCell) == 128 && offsetof(LockerCell, rest_kind) == 64);
+// A cell's kind is its first word, whatever it is.
+static_assert(offsetof(FreeCell, kind) == 0 && offsetof(ObjectCell, kind) == 0 &&
+              offsetof(RequestCell, kind) == 0 && offsetof(LockerCell, kind) == 0);
+
+struct alignas(64) Bucket {
+  platform::SharedLock lock;
+  CellIndex first_object;
+  std::uint64_t next_ticket;
+  // Locks are being given to lockers that hold, or get, something here (inherit()).
+  std::uint32_t is_inheriting;
+};
+static_assert(sizeof(Bucket) == 64);
+
+struct LockHeader {
+  // Stored last: the rest is there.
+  std::atomic<std::uint64_t> magic;
+  std::uint64_t life;
+  ModeSet modes;
+  // What is about cells.
+  alignas(64) platform::SharedLock cells_lock;
+  CellIndex free_cells;
+  CellIndex free_lockers;
+  // Cells [1, capacity) are there. release; acquire by who reads a cell's index somewhere.
+  std::atomic<std::uint32_t> capacity;
+  // Cells that have disk blocks.
+  std::uint32_t backed;
+  // One look for deadlocks at a time.
+  alignas(64) platform::SharedLock look_lock;
+  alignas(64) std::atomic<std::uint64_t> next_age;
+  alignas(64) std::atomic<std::uint64_t> counts[kLockCounts];
+  std::atomic<std::uint64_t> looks;
+};
+inline constexpr std::size_t kHeaderBytes = 4096;
+static_assert(sizeof(LockHeader) <= kHeaderBytes && std::is_standard_layout_v<LockHeader>);
+
+inline constexpr std::uint64_t kBucketsAt = kHeaderBytes;
+inline constexpr std::uint64_t kCellsAt = kBucketsAt + std::uint64_t{kBuckets} * sizeof(Bucket);
+inline constexpr std::uint64_t kLockFileBytesMax =
+    kCellsAt + std::uint64_t{kCellsMax} * sizeof(RequestCell);
+
+}  // namespace tmh::lock
