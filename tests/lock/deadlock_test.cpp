@@ -180,6 +180,7 @@ TEST_F(DeadlockTest, TwoVictimsOfOneCycleAreSeen) {
   std::array<LockerId, 3> lockers{};
   std::array<Errc, 3> ends{};
   std::vector<std::thread> threads;
+  std::atomic<bool> has_looked{false};
   for (std::size_t i = 0; i < lockers.size(); ++i) {
     lockers[i] = begin();
     EXPECT_EQ(take(lockers[i], i), Errc::kOk);
@@ -187,6 +188,8 @@ TEST_F(DeadlockTest, TwoVictimsOfOneCycleAreSeen) {
   for (std::size_t i = 0; i < lockers.size(); ++i)
     threads.emplace_back([&, i] {
       ends[i] = take(lockers[i], (i + 1) % 3);
+      // What the first victim gave back would let the next one go before it fails, too.
+      has_looked.wait(false);
       table_->end(lockers[i]);
     });
   ASSERT_TRUE(poll_until(
@@ -194,6 +197,8 @@ TEST_F(DeadlockTest, TwoVictimsOfOneCycleAreSeen) {
   observe::plant(observe::Planted::kTwoVictims);
   EXPECT_EQ(table_->look(), 2u);
   observe::plant(observe::Planted{});
+  has_looked = true;
+  has_looked.notify_all();
   for (std::thread &thread : threads) thread.join();
   EXPECT_EQ(std::count(ends.begin(), ends.end(), Errc::kDeadlock), 2);
 }

@@ -93,12 +93,12 @@ std::map<std::string, std::string> content_of(const std::string &folder) {
 
 TEST(ToolText, EveryErrcHasItsOwnName) {
   std::set<std::string> names;
-  for (int code = 0; code <= static_cast<int>(Errc::kFileReplaced); ++code) {
+  for (int code = 0; code <= static_cast<int>(Errc::kNotLocked); ++code) {
     const std::string name = tools::errc_name(static_cast<Errc>(code));
     EXPECT_EQ(name[0], 'k') << code;
     EXPECT_TRUE(names.insert(name).second) << name;
   }
-  EXPECT_STREQ(tools::errc_name(static_cast<Errc>(static_cast<int>(Errc::kFileReplaced) + 1)),
+  EXPECT_STREQ(tools::errc_name(static_cast<Errc>(static_cast<int>(Errc::kNotLocked) + 1)),
                "unknown");
 }
 

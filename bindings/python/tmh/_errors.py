@@ -64,6 +64,10 @@ class Errc(enum.IntEnum):
     NOT_HELD = 54
     TOO_MANY_MOMENTS = 55
     FILE_REPLACED = 56
+    DEADLOCK = 57
+    LOCK_TIMEOUT = 58
+    LOCK_BUSY = 59
+    NOT_LOCKED = 60
 
 
 class Error(Exception):
