@@ -84,6 +84,19 @@ tmh_add_library(xac SOURCES ${XAC_SOURCES})
 target_link_libraries(xac PRIVATE tmh)
 target_link_libraries(xac_static PRIVATE tmh_static)
 
+# PRIVATE likewise: tp.h.
+file(GLOB TP_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libtp/*.cpp")
+tmh_add_library(tmh-tp SOURCES ${TP_SOURCES})
+target_compile_options(tmh-tp_objects PRIVATE ${TMH_CODE_FLAGS})
+target_link_libraries(tmh-tp PRIVATE tmh)
+target_link_libraries(tmh-tp_static PRIVATE tmh_static)
+foreach(library tmh-tp tmh-tp_static)
+  string(REPLACE "tmh-tp" "tp" exported ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${exported})
+endforeach()
+add_library(tmh::tp ALIAS tmh-tp)
+add_library(tmh::tp_static ALIAS tmh-tp_static)
+
 # A library of its own, so that only who counts events depends on libpfm4.
 if(TMH_BUILD_TOOLS)
   file(GLOB PERF_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/observe/perf/*.cpp")

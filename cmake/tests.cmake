@@ -125,6 +125,10 @@ foreach(program ${programs})
     add_dependencies(${program} ${TMH_FIGURE_TARGETS})
   endif()
 endforeach()
+tmh_test_programs_of(programs tp)
+foreach(program ${programs})
+  target_link_libraries(${program} PRIVATE tmh::tp_static)
+endforeach()
 # kill_containers_test, which is not quick
 target_compile_definitions(death_full_tests PRIVATE
   TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")

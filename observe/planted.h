@@ -105,6 +105,13 @@ enum class Planted : std::uint64_t {
   kUpgradePasses = 1ull << 40,
   // A cycle loses two lockers.
   kTwoVictims = 1ull << 41,
+
+  // tp: a record's undo is not done, and is done twice; a record is not stored with its update.
+  kUndoLeftOut = 1ull << 42,
+  kUndoneTwice = 1ull << 43,
+  kNoUndoRecord = 1ull << 44,
+  // Locks go before the commit point.
+  kUnlockedTooSoon = 1ull << 45,
 };
 
 #ifdef TMH_PLANTED_FAULTS

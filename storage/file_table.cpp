@@ -48,10 +48,10 @@ bool is_durable(DomainFile file) noexcept {
 }  // namespace
 
 const char *name_of(DomainFile file) noexcept {
-  constexpr const char *kNames[] = {"tmh.control",       "tmh.state",         "tmh.participants",
-                                    "tmh.versions.head", "tmh.versions.data", "tmh.commits",
-                                    "tmh.accesses",      "tmh.log.state",     "tmh.checkpoint",
-                                    "tmh.line.state",    "tmh.contexts",      "tmh.hardware"};
+  constexpr const char *kNames[] = {
+      "tmh.control",  "tmh.state",    "tmh.participants", "tmh.versions.head", "tmh.versions.data",
+      "tmh.commits",  "tmh.accesses", "tmh.log.state",    "tmh.checkpoint",    "tmh.line.state",
+      "tmh.contexts", "tmh.hardware", "tmh.locks"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(DomainFile::kEnd));
   return kNames[static_cast<std::size_t>(file)];
 }

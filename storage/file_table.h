@@ -41,6 +41,7 @@ enum class DomainFile : std::uint32_t {
   kLineState,
   kContexts,
   kHardware,
+  kLocks,
   kEnd
 };
 enum class SegmentFile : std::uint32_t { kData, kHome, kPages, kChanges, kLines, kDirectory, kEnd };

@@ -115,7 +115,7 @@ class Follower {
 
  private:
   [[nodiscard]] storage::LogIdentity identity() const {
-    const storage::CheckpointV1 &slot =
+    const storage::CheckpointV1 slot =
         read_checkpoint(command_.domain, *control_).get(command_.domain);
     return {{slot.domain_id[0], slot.domain_id[1]}, slot.log_file_bytes};
   }

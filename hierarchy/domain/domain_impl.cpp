@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "platform/assert.h"
+#include "platform/failure.h"
+#include "platform/files.h"
 #include "platform/try.h"
 
 namespace tmh::detail {
@@ -26,6 +28,32 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
       durability == Durability{} ? parts_.durable->is_strict() : durability == Durability::kStrict;
   if (!waits) storage::note_early_acknowledgement(&parts_.memory->control().header);
   return waits;
+}
+
+Errc DomainImpl::open_locks(lock::Heir *heir, lock::LockTable **out) {
+  TMH_ASSERT(out != nullptr);
+  const auto guard = segments_.lock();
+  const auto open = keep_open();
+  TMH_TRY(usable());
+  page::SharedFiles &memory = *parts_.memory;
+  if (parts_.locks == nullptr) {
+    platform::FolderLock folder_lock;
+    TMH_TRY(folder_lock.acquire(storage::lock_path(folder_)));
+    auto table = std::make_unique<lock::LockTable>();
+    const std::uint64_t incarnation =
+        memory.participant(slot_).incarnation.load(std::memory_order_relaxed);
+    TMH_TRY(table->open(folder_lock.held(),
+                        folder_ + "/" + storage::name_of(storage::DomainFile::kLocks),
+                        memory.state().life, lock::ModeSet::hierarchical(),
+                        {&memory.participant(0), slot_, incarnation}, heir));
+    TMH_TRY(memory.in_place().enter(storage::DomainFile::kLocks, table->file().fd(),
+                                    lock::kLockFileBytesMin));
+    parts_.locks = std::move(table);
+  } else if (!parts_.locks->has_heir(heir)) {
+    return platform::fail(Errc::kBadArgument, "another part of this process inherits locks");
+  }
+  *out = parts_.locks.get();
+  return Errc::kOk;
 }
 
 // REQUIRES that the domain stays open.

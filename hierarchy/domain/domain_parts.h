@@ -11,6 +11,7 @@
 #include "hierarchy/domain/line_domain.h"
 #include "hierarchy/domain/settings.h"
 #include "hierarchy/durability/durability.h"
+#include "levels/lock/lock.h"
 #include "levels/page/page.h"
 #include "levels/page/shared/shared.h"
 
@@ -25,6 +26,8 @@ struct DomainParts {
   // Null: level 2 alone.
   std::unique_ptr<LineDomain> lines;
   std::unique_ptr<page::Engine> engine;
+  // Null: nobody in this process has asked for it.
+  std::unique_ptr<lock::LockTable> locks;
 
   // Those in retry(), to look again. REQUIRES that the domain's memory is mapped.
   void wake_sleepers() const noexcept {

@@ -481,6 +481,7 @@ Errc Opening::close(DomainImpl &domain) noexcept {
     if (last) result = table_error;
   }
   domain.parts_.durable.reset();
+  domain.parts_.locks.reset();
   if (last) files.forget(false);  // the next open misses none of what goes now
   if (domain.parts_.lines != nullptr) {
     domain.parts_.lines->close();

@@ -97,7 +97,7 @@ Errc Cells::grow(const Held &, std::uint32_t cells, std::uint32_t *first) noexce
   return Errc::kOk;
 }
 
-Errc Cells::make_locker(std::uint64_t name, std::uint64_t age, CellIndex *out) noexcept {
+Errc Cells::make_locker(const NewLocker &begin, CellIndex *out) noexcept {
   TMH_ASSERT(out != nullptr);
   const Held held(*this);
   LockHeader &header = file_.header();
@@ -117,8 +117,10 @@ Errc Cells::make_locker(std::uint64_t name, std::uint64_t age, CellIndex *out) n
   LockerCell &locker = file_.locker(*out);
   header.free_lockers = locker.next_free_locker;
   locker.owner.store(file_.self(), std::memory_order_relaxed);
-  locker.name.store(name, std::memory_order_relaxed);
-  locker.age.store(age, std::memory_order_relaxed);
+  locker.name.store(begin.name, std::memory_order_relaxed);
+  locker.age.store(begin.age, std::memory_order_relaxed);
+  locker.succession.store(begin.succession, std::memory_order_relaxed);
+  locker.note.store(begin.note, std::memory_order_relaxed);
   locker.priority.store(0, std::memory_order_relaxed);
   locker.first_request = locker.free_cells = CellIndex::kNone;
   locker.free_count = 0;
@@ -134,11 +136,11 @@ Errc Cells::make_locker(std::uint64_t name, std::uint64_t age, CellIndex *out) n
 }
 
 // Under the lock, so that it neither ends nor becomes another's meanwhile.
-bool Cells::inherit_locker(CellIndex index, Owner dead) noexcept {
+bool Cells::inherit_locker(CellIndex index, Owner from) noexcept {
   const Held held(*this);
   // acquire: what the dead one has stored
   return file_.kind(index) == CellKind::kLocker &&
-         file_.locker(index).owner.compare_exchange_strong(dead, file_.self(),
+         file_.locker(index).owner.compare_exchange_strong(from, file_.self(),
                                                            std::memory_order_acq_rel);
 }
 

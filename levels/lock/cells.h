@@ -52,10 +52,17 @@ class Cells {
       return_batch(locker);
   }
 
-  // The caller's, with that name and age.
-  [[nodiscard]] Errc make_locker(std::uint64_t name, std::uint64_t age, CellIndex *out) noexcept;
-  // Of a dead owner: the locker is the caller's. False: another one was quicker, or it has ended.
-  [[nodiscard]] bool inherit_locker(CellIndex locker, Owner dead) noexcept;
+  // What a locker begins with.
+  struct NewLocker {
+    std::uint64_t name, age;
+    Succession succession;
+    std::uint32_t note;
+  };
+  // The caller's.
+  [[nodiscard]] Errc make_locker(const NewLocker &begin, CellIndex *out) noexcept;
+  // Of an owner who is dead, or kNobody: the locker is the caller's. False: another one was
+  // quicker, or it has ended.
+  [[nodiscard]] bool inherit_locker(CellIndex locker, Owner from) noexcept;
   // REQUIRES: it has no requests, and nobody will give it any.
   void free_locker(CellIndex locker) noexcept;
   // Whatever the locker kept is free for all, the requests that it had not begun to make, or had

@@ -30,6 +30,8 @@ inline constexpr std::uint32_t kCellsMax = 1u << 28;
 
 enum class CellIndex : std::uint32_t { kNone = 0 };
 
+enum class LockerId : std::uint32_t {};
+
 // What is locked: the caller's words. LIBTP's are a file and a page.
 struct ObjectId {
   std::uint64_t space = 0;
@@ -112,6 +114,14 @@ struct alignas(64) RequestCell {
   std::atomic<std::uint32_t> generation;
 };
 
+// What becomes of the locks of a locker whose owner has died: see LockTable::settle().
+enum class Succession : std::uint32_t {
+  // Whoever finds it gives them back.
+  kRelease = 0,
+  // They stay until a participant comes that has an Heir: what they guard is not as it should be.
+  kHeir,
+};
+
 // Totals of a locker's owner; of all that have ended in the header.
 enum class LockCount : std::uint32_t { kLocks, kWaits, kWaitedNs, kDeadlocks, kTimeouts, kEnd };
 inline constexpr std::size_t kLockCounts = static_cast<std::size_t>(LockCount::kEnd);
@@ -133,6 +143,10 @@ struct alignas(64) LockerCell {
   std::atomic<std::uint32_t> waits_begun;
   // Locks that others gave it (inherit()), not yet in its list.
   std::atomic<CellIndex> inherited;
+  // Stored before kind.
+  std::atomic<Succession> succession;
+  // The caller's.
+  std::atomic<std::uint32_t> note;
   // Second cell, of kind kLockerRest.
   alignas(64) std::atomic<CellKind> rest_kind;
   std::atomic<std::int32_t> priority;
@@ -178,6 +192,11 @@ struct LockHeader {
   // One look for deadlocks at a time.
   alignas(64) platform::SharedLock look_lock;
   alignas(64) std::atomic<std::uint64_t> next_age;
+  // The callers': see LockFile::next_number().
+  alignas(64) std::atomic<std::uint64_t> next_number;
+  // One participant begins the table's life for all (LockTable::begin_life()).
+  alignas(64) platform::SharedLock life_lock;
+  std::atomic<std::uint32_t> has_begun;
   alignas(64) std::atomic<std::uint64_t> counts[kLockCounts];
   std::atomic<std::uint64_t> looks;
 };
@@ -186,6 +205,8 @@ static_assert(sizeof(LockHeader) <= kHeaderBytes && std::is_standard_layout_v<Lo
 
 inline constexpr std::uint64_t kBucketsAt = kHeaderBytes;
 inline constexpr std::uint64_t kCellsAt = kBucketsAt + std::uint64_t{kBuckets} * sizeof(Bucket);
+// A new table's; more as it grows.
+inline constexpr std::uint64_t kLockFileBytesMin = kCellsAt + sizeof(RequestCell);
 inline constexpr std::uint64_t kLockFileBytesMax =
     kCellsAt + std::uint64_t{kCellsMax} * sizeof(RequestCell);
 

@@ -26,7 +26,7 @@ Errc LockFile::open(const platform::FolderLock::Held &lock, const std::string &p
   owner_ = owner_of(self.slot, self.incarnation);
   tag_ = platform::lock_tag(self.slot, self.incarnation);
   const auto open_file = [&] {
-    return file_.open(path, kCellsAt + sizeof(RequestCell), kLockFileBytesMax,
+    return file_.open(path, kLockFileBytesMin, kLockFileBytesMax,
                       platform::GrowingFile::Blocks::kAllocated);
   };
   TMH_TRY(open_file());
@@ -83,6 +83,13 @@ std::uint32_t LockFile::capacity() const noexcept {
 
 std::uint32_t LockFile::known_or_none(std::uint32_t cell) const noexcept {
   return cell < capacity() ? cell : 0;
+}
+
+void LockFile::pass_number(std::uint64_t number) const noexcept {
+  std::atomic<std::uint64_t> &next = header().next_number;
+  std::uint64_t seen = next.load(std::memory_order_relaxed);
+  while (seen < number && !next.compare_exchange_weak(seen, number, std::memory_order_relaxed)) {
+  }
 }
 
 bool LockFile::is_alive(Owner owner) const noexcept {

@@ -63,6 +63,31 @@ class LockFile {
   // Cells [1, capacity) are there, whatever the header says.
   [[nodiscard]] std::uint32_t capacity() const noexcept;
 
+  // 1, 2, ...: another one for each call of any participant, rising with time.
+  [[nodiscard]] std::uint64_t next_number() const noexcept {
+    // relaxed: who calls again behind another's lock comes later
+    return header().next_number.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  // The next one is larger than `number`.
+  void pass_number(std::uint64_t number) const noexcept;
+
+  // See LockTable::begin().
+  [[nodiscard]] std::uint32_t note_of(LockerId locker) const noexcept {
+    return this->locker(CellIndex{static_cast<std::uint32_t>(locker)})
+        .note.load(std::memory_order_relaxed);
+  }
+  // visit(LockerId, name) of all that have no owner. It may attach them.
+  template <class Visit>
+  void for_each_detached(const Visit &visit) const {
+    const std::uint32_t cells = capacity();
+    for (std::uint32_t i = 1; i < cells; ++i) {
+      if (kind(CellIndex{i}) != CellKind::kLocker) continue;
+      const LockerCell &cell = locker(CellIndex{i});
+      if (cell.owner.load(std::memory_order_acquire) == Owner::kNobody)
+        visit(LockerId{i}, cell.name.load(std::memory_order_relaxed));
+    }
+  }
+
   [[nodiscard]] Owner self() const noexcept { return owner_; }
   [[nodiscard]] platform::LockTag tag() const noexcept { return tag_; }
   // Is the owner alive? False also when its slot has passed to another participant.

@@ -26,18 +26,60 @@ Errc LockTable::open(const platform::FolderLock::Held &lock, const std::string &
   return file_.open(lock, path, life, modes, self);
 }
 
-Errc LockTable::begin(std::uint64_t name, LockerId *out) noexcept {
+Errc LockTable::begin(std::uint64_t name, LockerId *out, Succession succession,
+                      std::uint32_t note) noexcept {
   TMH_ASSERT(out != nullptr);
   CellIndex made{};
   const std::uint64_t age = file_.header().next_age.fetch_add(1, std::memory_order_relaxed);
-  TMH_TRY(cells_.make_locker(name, age, &made));
+  TMH_TRY(cells_.make_locker({name, age, succession, note}, &made));
   *out = LockerId{static_cast<std::uint32_t>(made)};
   return Errc::kOk;
 }
 
+void LockTable::renew(LockerId locker, std::uint64_t name) noexcept {
+  TMH_ASSERT(is_own(locker));
+  LockerCell &renewed = file_.locker(cell(locker));
+  TMH_ASSERT(renewed.first_request == CellIndex::kNone);
+  renewed.name.store(name, std::memory_order_relaxed);
+  renewed.age.store(file_.header().next_age.fetch_add(1, std::memory_order_relaxed),
+                    std::memory_order_relaxed);
+  renewed.priority.store(0, std::memory_order_relaxed);
+}
+
+Errc LockTable::begin_life(const std::function<Errc()> &begin) {
+  LockHeader &header = file_.header();
+  // acquire: pairs with the release below
+  if (header.has_begun.load(std::memory_order_acquire) != 0) return Errc::kOk;
+  // One who died with the lock has not said that it has begun.
+  (void)header.life_lock.lock(file_.tag(), LockFile::holder_alive, &file_);
+  Errc error = Errc::kOk;
+  if (header.has_begun.load(std::memory_order_relaxed) == 0) {
+    end_heirless();
+    error = begin();
+    if (error == Errc::kOk) header.has_begun.store(1, std::memory_order_release);
+  }
+  header.life_lock.unlock();
+  return error;
+}
+
+// Before the life has begun: lockers of a participant that began it and died.
+void LockTable::end_heirless() noexcept {
+  const std::uint32_t capacity = file_.capacity();
+  for (std::uint32_t i = 1; i < capacity; ++i) {
+    const CellIndex index{i};
+    if (file_.kind(index) != CellKind::kLocker ||
+        file_.locker(index).succession.load(std::memory_order_relaxed) == Succession::kRelease)
+      continue;
+    const Owner owner = file_.locker(index).owner.load(std::memory_order_acquire);
+    const bool is_own = owner == file_.self();
+    if (is_own || ((owner == Owner::kNobody || !file_.is_alive(owner)) && take_over(index, owner)))
+      end(LockerId{i});
+  }
+}
+
 void LockTable::end(LockerId locker) noexcept {
   TMH_ASSERT(is_own(locker));
-  release_all(cell(locker));
+  requests_.release_all(cell(locker));
   cells_.free_locker(cell(locker));
 }
 
@@ -68,8 +110,8 @@ Errc LockTable::set_priority(LockerId locker, std::int32_t priority) noexcept {
 Errc LockTable::enter_slowly(LockerId locker) noexcept {
   if (!is_own(locker)) return fail(Errc::kBadArgument, "a locker of another participant");
   if (file_.locker(cell(locker)).must_scan.load(std::memory_order_relaxed) != 0)
-    make_list(cell(locker));
-  list_inherited(cell(locker));
+    requests_.make_list(cell(locker));
+  requests_.list_inherited(cell(locker));
   return Errc::kOk;
 }
 
@@ -135,7 +177,7 @@ Errc LockTable::lock_as(LockerId locker, const ObjectId &object, Mode mode, Pati
     return settle(blocker) ? lock_as(locker, object, mode, patience, is_weaker, out)
                            : Errc::kLockBusy;
   observe::step(Step::kLockUnlisted);
-  list(mine, request);
+  requests_.list(mine, request);
   if (place != Place::kHolder) TMH_TRY(await(mine, request, patience));
   count(self, LockCount::kLocks);
   *out = id(request);
@@ -188,7 +230,7 @@ Errc LockTable::await(CellIndex locker, CellIndex index, Patience patience) noex
   self.waits_for.store(CellIndex::kNone, std::memory_order_release);
   count(self, LockCount::kWaitedNs, platform::monotonic_ns() - begin);
   if (request.state.load(std::memory_order_acquire) == RequestState::kHeld) return Errc::kOk;
-  release(locker, index);
+  requests_.release(locker, index);
   count(self, is_late ? LockCount::kTimeouts : LockCount::kDeadlocks);
   return is_late ? Errc::kLockTimeout : Errc::kDeadlock;
 }
@@ -258,11 +300,18 @@ Errc LockTable::unlock(LockerId locker, LockId lock) noexcept {
     --request.count;
     return Errc::kOk;
   }
-  release(cell(locker), cell(lock));
+  requests_.release(cell(locker), cell(lock));
   return Errc::kOk;
 }
 
 Errc LockTable::unlock(LockerId locker, const ObjectId &object, Mode mode) noexcept {
+  LockId held{};
+  TMH_TRY(find(locker, object, mode, &held));
+  return unlock(locker, held);
+}
+
+Errc LockTable::find(LockerId locker, const ObjectId &object, Mode mode, LockId *out) noexcept {
+  TMH_ASSERT(out != nullptr);
   if (!file_.modes().has(mode)) return fail(Errc::kBadArgument, "no such lock mode");
   TMH_TRY(enter(locker));
   CellIndex request{};
@@ -273,88 +322,15 @@ Errc LockTable::unlock(LockerId locker, const ObjectId &object, Mode mode) noexc
   }
   if (request == CellIndex::kNone)
     return fail(Errc::kNotLocked, "an object that the locker does not hold so");
-  list_inherited(cell(locker));
-  return unlock(locker, id(request));
+  requests_.list_inherited(cell(locker));
+  *out = id(request);
+  return Errc::kOk;
 }
 
 Errc LockTable::unlock_all(LockerId locker) noexcept {
   TMH_TRY(enter(locker));
-  release_all(cell(locker));
+  requests_.release_all(cell(locker));
   return Errc::kOk;
-}
-
-// Whatever the request is: held, waiting, failed.
-void LockTable::release(CellIndex locker, CellIndex index) noexcept {
-  RequestCell &request = file_.request(index);
-  const auto is_in_bucket = [&] {
-    const RequestState state = request.state.load(std::memory_order_acquire);
-    return state == RequestState::kHeld || state == RequestState::kWaiting;
-  };
-  if (is_in_bucket()) {
-    HeldBucket bucket(file_, cells_, locker, request.bucket.load(std::memory_order_relaxed));
-    // Another one may have made it, and die before the cell is free: published by the state.
-    request.keeper.store(locker, std::memory_order_relaxed);
-    if (is_in_bucket()) bucket.remove(index, RequestState::kNone);
-  }
-  request.state.store(RequestState::kNone, std::memory_order_relaxed);
-  unlist(locker, index);
-  cells_.give(locker, index);
-}
-
-void LockTable::list_inherited(CellIndex locker) noexcept {
-  // acquire: pairs with inherit()
-  CellIndex index =
-      file_.locker(locker).inherited.exchange(CellIndex::kNone, std::memory_order_acquire);
-  while (index != CellIndex::kNone) {
-    const CellIndex next = file_.request(index).next_of_locker;
-    list(locker, index);
-    index = next;
-  }
-}
-
-// Held, waited for, or failed. Under the lock of its bucket: who gives it has done so then.
-bool LockTable::is_request_of(CellIndex locker, CellIndex index) noexcept {
-  const RequestCell &request = file_.request(index);
-  const auto is_it = [&] {
-    return file_.kind(index) == CellKind::kRequest &&
-           // acquire: the rest of the cell is what it was when the state was stored
-           request.state.load(std::memory_order_acquire) != RequestState::kNone &&
-           request.locker.load(std::memory_order_relaxed) == locker;
-  };
-  while (is_it()) {
-    const std::uint32_t number = request.bucket.load(std::memory_order_relaxed);
-    const HeldBucket bucket(file_, cells_, locker, number);
-    if (request.bucket.load(std::memory_order_relaxed) == number) return is_it();
-  }
-  return false;
-}
-
-// From its cells. Another locker may give it a lock meanwhile, as long as it has one to give: it
-// does so under the lock of that lock's bucket, so behind that lock it has done so. When it did
-// after the list of gifts was emptied, the whole is done once more.
-void LockTable::make_list(CellIndex locker) noexcept {
-  LockerCell &self = file_.locker(locker);
-  self.must_scan.store(0, std::memory_order_relaxed);
-  do {
-    // acquire: the scan finds what was given before
-    static_cast<void>(self.inherited.exchange(CellIndex::kNone, std::memory_order_acquire));
-    self.first_request = CellIndex::kNone;
-    self.held.store(0, std::memory_order_relaxed);
-    self.held_writes.store(0, std::memory_order_relaxed);
-    const std::uint32_t capacity = file_.capacity();
-    for (std::uint32_t i = 1; i < capacity; ++i)
-      if (is_request_of(locker, CellIndex{i})) list(locker, CellIndex{i});
-  } while (self.inherited.load(std::memory_order_relaxed) != CellIndex::kNone);
-}
-
-void LockTable::release_all(CellIndex locker) noexcept {
-  LockerCell &self = file_.locker(locker);
-  for (;;) {
-    if (self.must_scan.load(std::memory_order_relaxed) != 0) make_list(locker);
-    list_inherited(locker);
-    if (self.first_request == CellIndex::kNone) return;
-    release(locker, self.first_request);
-  }
 }
 
 Errc LockTable::lock_vector(LockerId locker, std::span<Order> orders, Patience patience,
@@ -470,21 +446,30 @@ bool LockTable::settle(CellIndex index) noexcept {
   LockerCell &locker = file_.locker(index);
   const Owner dead = locker.owner.load(std::memory_order_acquire);
   if (dead == Owner::kNobody || dead == file_.self() || file_.is_alive(dead)) return false;
+  const bool has_heir = locker.succession.load(std::memory_order_relaxed) != Succession::kRelease;
+  if (has_heir && heir_ == nullptr) return false;
+  if (!take_over(index, dead)) return false;
+  const LockerId id{static_cast<std::uint32_t>(index)};
+  if (has_heir && !heir_->take(id, locker.name.load(std::memory_order_relaxed))) return false;
+  end(id);
+  return true;
+}
+
+bool LockTable::take_over(CellIndex index, Owner from) noexcept {
   // One heir: the others find another owner.
-  if (!cells_.inherit_locker(index, dead)) return false;
+  if (!cells_.inherit_locker(index, from)) return false;
   observe::step(Step::kLockInherited);
+  LockerCell &locker = file_.locker(index);
   locker.waits_for.store(CellIndex::kNone, std::memory_order_release);
   cells_.collect(index);
-  make_list(index);
+  requests_.make_list(index);
   // What it waited for nobody wants any more.
   for (CellIndex at = locker.first_request; at != CellIndex::kNone;) {
     const CellIndex next = file_.request(at).next_of_locker;
     if (file_.request(at).state.load(std::memory_order_acquire) != RequestState::kHeld)
-      release(index, at);
+      requests_.release(index, at);
     at = next;
   }
-  const LockerId id{static_cast<std::uint32_t>(index)};
-  if (heir_ == nullptr || heir_->take(id, locker.name.load(std::memory_order_relaxed))) end(id);
   return true;
 }
 

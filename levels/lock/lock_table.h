@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -29,11 +30,11 @@
 #include "levels/lock/layout.h"
 #include "levels/lock/lock_file.h"
 #include "levels/lock/modes.h"
+#include "levels/lock/requests.h"
 #include "levels/lock/waits_for.h"
 
 namespace tmh::lock {
 
-enum class LockerId : std::uint32_t {};
 // A lock that was given back keeps its number; another one never gets it.
 enum class LockId : std::uint64_t { kNone = 0 };
 
@@ -58,11 +59,12 @@ struct Order {
   LockId lock = LockId::kNone;  // of kLock, out
 };
 
-// What becomes of a locker whose owner has died.
+// What becomes of a locker of Succession::kHeir whose owner has died.
 class Heir {
  public:
   // The locker is the caller's by now, with all its locks. False: it keeps them; nobody asks again.
-  // True: it has nothing more to do, and ends.
+  // True: it has nothing more to do, and ends. In the thread that has met the dead, which may wait
+  // for a lock.
   [[nodiscard]] virtual bool take(LockerId locker, std::uint64_t name) noexcept = 0;
 
  protected:
@@ -71,16 +73,25 @@ class Heir {
 
 class LockTable {
  public:
-  // See LockFile::open(). heir: null: what the dead had locked is given back. It outlives the
-  // table.
+  // See LockFile::open(). heir: of lockers of Succession::kHeir; null: their locks stay. It
+  // outlives the table.
   [[nodiscard]] Errc open(const platform::FolderLock::Held &lock, const std::string &path,
                           std::uint64_t life, const ModeSet &modes, const Self &self,
                           Heir *heir = nullptr) noexcept;
   void close() noexcept { file_.close(); }
+  [[nodiscard]] bool has_heir(const Heir *heir) const noexcept { return heir_ == heir; }
   void use(const LookPolicy &policy) noexcept { policy_ = policy; }
 
-  // name: the caller's, for tools and heirs. It is younger than all others.
-  [[nodiscard]] Errc begin(std::uint64_t name, LockerId *out) noexcept;
+  // Runs `begin` once in this life of the domain, before it returns to any participant: it makes
+  // lockers of Succession::kHeir for what an earlier life has left. When `begin` fails, or its
+  // participant dies in it, the next caller runs it anew, and no such locker is there.
+  [[nodiscard]] Errc begin_life(const std::function<Errc()> &begin);
+  // name, note: the caller's, for tools and heirs. It is younger than all others.
+  [[nodiscard]] Errc begin(std::uint64_t name, LockerId *out,
+                           Succession succession = Succession::kRelease,
+                           std::uint32_t note = 0) noexcept;
+  // As end() and begin(), at once. REQUIRES: its owner's, and it has no locks.
+  void renew(LockerId locker, std::uint64_t name) noexcept;
   // Gives all back. REQUIRES: its owner's.
   void end(LockerId locker) noexcept;
   // Whoever attaches it goes on with it; until then it has no owner who could die.
@@ -97,6 +108,8 @@ class LockTable {
                              LockId *out) noexcept;
   // The same, to a mode that excludes no mode that the lock's does not: it never waits.
   [[nodiscard]] Errc downgrade(LockerId locker, LockId lock, Mode mode, LockId *out) noexcept;
+  // The lock that the locker has in that mode; kNotLocked.
+  [[nodiscard]] Errc find(LockerId locker, const ObjectId &object, Mode mode, LockId *out) noexcept;
   // One count.
   [[nodiscard]] Errc unlock(LockerId locker, LockId lock) noexcept;
   [[nodiscard]] Errc unlock(LockerId locker, const ObjectId &object, Mode mode) noexcept;
@@ -172,51 +185,20 @@ class LockTable {
   void settle_blockers(CellIndex request) noexcept;
   // True: it was, and what it had is given back.
   bool settle(CellIndex locker) noexcept;
-  void list(CellIndex locker, CellIndex request) noexcept;
-  void unlist(CellIndex locker, CellIndex request) noexcept;
-  void list_inherited(CellIndex locker) noexcept;
-  void make_list(CellIndex locker) noexcept;
-  [[nodiscard]] bool is_request_of(CellIndex locker, CellIndex request) noexcept;
-  void release(CellIndex locker, CellIndex request) noexcept;
-  void release_all(CellIndex locker) noexcept;
+  // The locker of `from`, who is no more, is the caller's, with what it holds. False: another one
+  // was quicker.
+  [[nodiscard]] bool take_over(CellIndex locker, Owner from) noexcept;
+  void end_heirless() noexcept;
   [[nodiscard]] bool has_counts(LockerId locker, std::span<const Order> orders) noexcept;
   [[nodiscard]] std::uint64_t name_of_blocker(const ObjectId &object, CellIndex locker,
                                               Mode mode) noexcept;
 
   LockFile file_;
   Cells cells_{file_};
+  Requests requests_{file_, cells_};
   WaitsFor waits_for_{file_, cells_};
   LookPolicy policy_;
   Heir *heir_ = nullptr;
 };
-
-inline void LockTable::list(CellIndex locker, CellIndex index) noexcept {
-  LockerCell &mine = file_.locker(locker);
-  RequestCell &request = file_.request(index);
-  TMH_ASSERT(request.locker.load(std::memory_order_relaxed) == locker);
-  request.previous_of_locker = CellIndex::kNone;
-  request.next_of_locker = mine.first_request;
-  if (mine.first_request != CellIndex::kNone)
-    file_.request(mine.first_request).previous_of_locker = index;
-  mine.first_request = index;
-  mine.held.store(mine.held.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (file_.modes().is_write(request.mode))
-    mine.held_writes.store(mine.held_writes.load(std::memory_order_relaxed) + 1,
-                           std::memory_order_relaxed);
-}
-
-inline void LockTable::unlist(CellIndex locker, CellIndex index) noexcept {
-  LockerCell &mine = file_.locker(locker);
-  RequestCell &request = file_.request(index);
-  (request.previous_of_locker == CellIndex::kNone
-       ? mine.first_request
-       : file_.request(request.previous_of_locker).next_of_locker) = request.next_of_locker;
-  if (request.next_of_locker != CellIndex::kNone)
-    file_.request(request.next_of_locker).previous_of_locker = request.previous_of_locker;
-  mine.held.store(mine.held.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  if (file_.modes().is_write(request.mode))
-    mine.held_writes.store(mine.held_writes.load(std::memory_order_relaxed) - 1,
-                           std::memory_order_relaxed);
-}
 
 }  // namespace tmh::lock

@@ -81,7 +81,7 @@ class LogPlanner {
 
   LogSource &source_;
   const CheckpointV1 &from_;
-  const LogPoint &point_;
+  const LogPoint point_;
   const Data data_;
   LogPlan &plan_;
 };

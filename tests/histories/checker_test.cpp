@@ -15,6 +15,7 @@
 #include "tests/histories/checker.h"
 #include "tests/histories/simulation.h"
 #include "tests/support/seed.h"
+#include "tests/support/slowdown.h"
 
 namespace tmh::history {
 namespace {
@@ -435,7 +436,8 @@ bool alter_one_read(History *history, std::mt19937_64 *random) {
 }
 
 // One costs 10 us: cheaper than a further property with its set-up.
-constexpr int kHistoriesPerProperty = 50;
+// Fewer where each takes longer: rapidcheck asks a hundred times.
+const int kHistoriesPerProperty = static_cast<int>(std::max(1u, 50 / build_slowdown()));
 
 // All serializable, all under snapshot isolation, or some.
 std::uint32_t snapshot_percent(std::uint64_t random) {

@@ -25,6 +25,7 @@ using lock::LockId;
 using lock::Mode;
 using lock::ObjectId;
 using lock::Patience;
+using lock::Succession;
 using observe::Step;
 
 constexpr Step kFirst = Step::kLockCellTaken, kLast = Step::kLockInheriting;
@@ -106,13 +107,13 @@ class KeepingHeir final : public lock::Heir {
 };
 
 // It dies while it waits for kBusy, and holds kWritten.
-void die_waiting(LockRig &rig, lock::LockTable &table) {
+void die_waiting(LockRig &rig, lock::LockTable &table, Succession succession) {
   Children children;
-  children.spawn("waits", [&rig] {
+  children.spawn("waits", [&rig, succession] {
     const auto own = rig.join();
     LockerId self{};
     LockId lock{};
-    expect_ok(own->begin(77, &self));
+    expect_ok(own->begin(77, &self, succession));
     expect_ok(own->lock(self, kWritten, Mode::kExclusive, Patience::none(), &lock));
     expect_ok(own->lock(self, kBusy, Mode::kExclusive, Patience::endless(), &lock));
   });
@@ -128,12 +129,66 @@ TEST(DeadLockerTest, WhoDoesNotWaitGetsWhatACorpseHeld) {
   expect_ok(table->begin(2, &busy));
   expect_ok(table->begin(3, &other));
   expect_ok(table->lock(busy, kBusy, Mode::kExclusive, Patience::none(), &lock));
-  die_waiting(rig, *table);
+  die_waiting(rig, *table, Succession::kRelease);
   expect_ok(table->lock(other, kWritten, Mode::kExclusive, Patience::none(), &lock));
   table->end(busy);
   expect_ok(table->lock(other, kBusy, Mode::kExclusive, Patience::none(), &lock));
   table->end(other);
   LockRig::expect_empty(*table);
+}
+
+TEST(DeadLockerTest, WhatHasAnHeirStaysWhereThereIsNone) {
+  LockRig rig;
+  const auto table = rig.join();
+  LockerId busy{}, other{};
+  LockId lock{};
+  expect_ok(table->begin(2, &busy));
+  expect_ok(table->begin(3, &other));
+  expect_ok(table->lock(busy, kBusy, Mode::kExclusive, Patience::none(), &lock));
+  die_waiting(rig, *table, Succession::kHeir);
+  table->settle();
+  EXPECT_EQ(table->lock(other, kWritten, Mode::kExclusive, {5'000'000}, &lock), Errc::kLockTimeout);
+  KeepingHeir heir;
+  const auto heirs_table = rig.join(&heir);
+  EXPECT_EQ(heirs_table->begin_life([&] { return Errc::kOk; }), Errc::kOk);
+  // Its life has begun without such lockers.
+  EXPECT_TRUE(heir.kept_.empty());
+  expect_ok(table->lock(other, kWritten, Mode::kExclusive, Patience::none(), &lock));
+  table->end(busy);
+  table->end(other);
+  LockRig::expect_empty(*table);
+}
+
+TEST(DeadLockerTest, ALifeBeginsOnceAndAnewWhenItsParticipantDies) {
+  LockRig rig;
+  const auto table = rig.join();
+  const auto begin = [](lock::LockTable &by) {
+    LockerId made{};
+    LockId lock{};
+    expect_ok(by.begin(7, &made, Succession::kHeir));
+    expect_ok(by.lock(made, kWritten, Mode::kExclusive, Patience::none(), &lock));
+    return by.detach(made);
+  };
+  const ChildEnd end = run_in_child("begins", [&] {
+    const auto own = rig.join();
+    (void)own->begin_life([&] {
+      expect_ok(begin(*own));
+      die_unless_failed();
+      return Errc::kOk;
+    });
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  int calls = 0;
+  for (int i = 0; i < 2; ++i)
+    expect_ok(table->begin_life([&] {
+      ++calls;
+      return begin(*table);
+    }));
+  EXPECT_EQ(calls, 1);
+  LockerId other{};
+  LockId lock{};
+  expect_ok(table->begin(3, &other));
+  EXPECT_EQ(table->lock(other, kWritten, Mode::kShared, Patience::none(), &lock), Errc::kLockBusy);
 }
 
 TEST(DeadLockerTest, AnHeirMayKeepWhatItHeldAndNotWhatItWaitedFor) {
@@ -145,7 +200,7 @@ TEST(DeadLockerTest, AnHeirMayKeepWhatItHeldAndNotWhatItWaitedFor) {
   expect_ok(table->begin(2, &busy));
   expect_ok(table->begin(3, &other));
   expect_ok(table->lock(busy, kBusy, Mode::kExclusive, Patience::none(), &lock));
-  die_waiting(rig, *table);
+  die_waiting(rig, *table, Succession::kHeir);
   table->settle();
   table->settle();
   ASSERT_EQ(heir.kept_.size(), 1u);

@@ -62,7 +62,7 @@ Errc read_control(const std::string &file, std::string *bytes) noexcept {
 constexpr DomainFile kRebuildable[] = {DomainFile::kState,        DomainFile::kParticipants,
                                        DomainFile::kVersionHeads, DomainFile::kVersionData,
                                        DomainFile::kCommits,      DomainFile::kAccesses,
-                                       DomainFile::kLogState};
+                                       DomainFile::kLogState,     DomainFile::kLocks};
 
 // With zeros.
 Errc overwrite(const std::string &path, std::size_t offset, std::size_t bytes) noexcept {

@@ -1,0 +1,338 @@
+// compat/libtp/environment.cpp -- opening, and what an earlier life and dead processes have left.
+#include "compat/libtp/environment.h"
+
+#include <utility>
+
+#include "hierarchy/api/handles.h"
+#include "platform/assert.h"
+#include "platform/failure.h"
+#include "platform/process.h"
+
+namespace tmh::tp {
+
+namespace {
+
+constexpr std::uint64_t kLookAfterDeadNs = 100'000'000;
+constexpr std::size_t kBlocksFreedAtOnce = 64;
+
+Domain open_domain(const std::string &home, const tp_options &options) {
+  DomainOptions domain;
+  switch (options.durability) {
+    case 0:
+      domain.durability = Durability::kNone;
+      break;
+    case 1:
+      domain.durability = Durability::kStrict;
+      break;
+    case 2:
+      domain.durability = Durability::kBuffered;
+      break;
+    default:
+      throw Error(Errc::kBadDurability, "durability " + std::to_string(options.durability));
+  }
+  domain.levels = Levels::kHybrid;
+  if (options.name != nullptr) domain.name = options.name;
+  return Domain::open(home, domain);
+}
+
+}  // namespace
+
+Environment::Environment(const std::string &home, const tp_options &options)
+    : domain_(open_domain(home, options)), impl_(detail::impl_of(domain_)) {
+  if (options.victim > TP_LOWEST_PRIORITY)
+    throw Error(Errc::kBadArgument, "victim " + std::to_string(options.victim));
+  managers_ = std::make_unique<Managers>(domain_);
+  for (std::size_t i = 0; i < options.type_count; ++i) managers_->types().add(options.types[i]);
+  lock::LockTable *locks_of_domain = nullptr;
+  throw_unless_ok(impl_->open_locks(this, &locks_of_domain));
+  managers_->use(locks_of_domain);
+  locks().use({.first_look_ns = (options.first_look_us == 0 ? 1000 : options.first_look_us) * 1000,
+               .victim = static_cast<lock::Victim>(options.victim)});
+  map_all();
+  throw_unless_ok(locks().begin_life([this] { return begin_life(); }));
+  settle();
+}
+
+Environment::~Environment() {
+  try {
+    close();
+  } catch (const Error &) {
+    // What has not ended the others undo.
+  }
+}
+
+void Environment::close() {
+  if (managers_ == nullptr) return;
+  if (is_step_here()) throw Error(Errc::kInstanceRunning, "closed in a step");
+  {
+    const std::scoped_lock guard(mutex_);
+    if (running_ != 0)
+      throw Error(Errc::kInstanceRunning,
+                  std::to_string(running_) + " transactions of this process have not ended");
+  }
+  resolve_orphans();
+  for (const Slot &slot : std::exchange(idle_, {})) give_slot(slot);
+  // Those that could not be undone are their next heir's.
+  for (const Orphan &orphan : std::exchange(orphans_, {})) (void)locks().detach(orphan.slot.locker);
+  impl_.reset();
+  managers_.reset();
+  domain_.close();
+}
+
+// What is undone here may lie in any of the domain's segments: those of a fixed address are mapped
+// before that. A segment that the program has mapped by another handle is mapped already.
+void Environment::map_all() {
+  const std::scoped_lock guard(segments_mutex_);
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    const storage::SegmentRecordV1 &record = impl_->memory().control().segments[i];
+    if (!storage::is_used(record) || record.address == 0) continue;
+    SegmentOptions options;
+    options.max_bytes = record.max_bytes;
+    options.offset_bytes = record.offset_bytes;
+    options.layout = static_cast<Layout>(record.layout);
+    std::error_code error;
+    if (Segment segment = domain_.map(record.name, options, error)) segments_.push_back(segment);
+  }
+}
+
+Segment Environment::map(const std::string &file, const SegmentOptions &options) {
+  const std::scoped_lock guard(segments_mutex_);
+  for (const Segment &segment : segments_) {
+    if (segment.name() != file) continue;
+    if (options.size_bytes > segment.size_bytes()) segment.grow(options.size_bytes);
+    return segment;
+  }
+  segments_.push_back(domain_.map(file, options));
+  return segments_.back();
+}
+
+// --- Slots ------------------------------------------------------------------------------------
+
+Slot Environment::take_slot(std::uint64_t id) {
+  {
+    const std::scoped_lock guard(mutex_);
+    ++running_;
+    if (!idle_.empty()) {
+      const Slot slot = idle_.back();
+      idle_.pop_back();
+      locks().renew(slot.locker, id);
+      return slot;
+    }
+  }
+  try {
+    Slot slot;
+    slot.head = chains().run([&](Fields) { return chains().take(BlockKind::kHead); });
+    throw_unless_ok(locks().begin(id, &slot.locker, lock::Succession::kHeir,
+                                  static_cast<std::uint32_t>(slot.head)));
+    return slot;
+  } catch (...) {
+    const std::scoped_lock guard(mutex_);
+    --running_;
+    throw;
+  }
+}
+
+// REQUIRES: its chain is empty.
+void Environment::give_slot(const Slot &slot) {
+  TMH_ASSERT(slot.head != BlockIndex::kNone);
+  chains().run([&](Fields) {
+    for (BlockIndex at = slot.head; at != BlockIndex::kNone;) {
+      const BlockIndex next = chains().block(at).next;
+      chains().give(at);
+      at = next;
+    }
+  });
+  locks().end(slot.locker);
+}
+
+std::unique_ptr<Transaction> Environment::begin() {
+  if (is_step_here()) throw Error(Errc::kInstanceRunning, "a transaction is begun in a step");
+  look_after_the_dead();
+  const std::uint64_t id = managers_->draw_id();
+  return std::make_unique<Transaction>(*managers_, take_slot(id), id);
+}
+
+void Environment::recycle(const Transaction &ended) noexcept {
+  TMH_ASSERT(ended.state() == TP_IDLE);
+  const std::scoped_lock guard(mutex_);
+  TMH_ASSERT(running_ > 0);
+  --running_;
+  idle_.push_back(ended.slot());
+}
+
+void Environment::detach(const Transaction &transaction) {
+  TMH_ASSERT(transaction.state() != TP_IDLE);
+  if (is_step_here()) throw Error(Errc::kInstanceRunning, "a transaction is detached in a step");
+  throw_unless_ok(locks().detach(transaction.slot().locker));
+  const std::scoped_lock guard(mutex_);
+  --running_;
+}
+
+std::unique_ptr<Transaction> Environment::attach(std::uint64_t id) {
+  if (is_step_here()) throw Error(Errc::kInstanceRunning, "a transaction is attached in a step");
+  std::unique_ptr<Transaction> attached;
+  locks().file().for_each_detached([&](lock::LockerId locker, std::uint64_t name) {
+    if (name != id || attached != nullptr) return;
+    const BlockIndex head{locks().file().note_of(locker)};
+    const bool is_aborting =
+        chains().run([&](Fields) { return chains().block(head).is_aborting != 0; });
+    if (is_aborting || locks().attach(locker, id) != Errc::kOk) return;
+    attached = std::make_unique<Transaction>(*managers_, Slot{locker, head}, id);
+  });
+  if (attached == nullptr)
+    throw Error(Errc::kBadArgument, "no transaction " + std::to_string(id) + " is detached");
+  TMH_ASSERT(attached->id() == id);
+  attached->inherit();
+  const std::scoped_lock guard(mutex_);
+  ++running_;
+  return attached;
+}
+
+// --- The dead, and the lives before ---------------------------------------------------------
+
+Errc Environment::begin_life() try {
+  struct Found {
+    std::uint32_t blocks;
+    std::uint64_t numbers;
+  };
+  const Found found = chains().run([&](Fields) {
+    ChainHeader &header = chains().header();
+    // A volatile domain promises nothing once all its processes have died.
+    if (!managers_->is_durable()) {
+      header.blocks = 1;
+      header.first_free = BlockIndex::kNone;
+    }
+    return Found{header.blocks, header.numbers};
+  });
+  locks().file().pass_number(found.numbers);
+  std::vector<bool> is_used(found.blocks, false);
+  for (std::uint32_t i = 1; i < found.blocks; ++i) {
+    const BlockIndex head{i};
+    const bool is_begun = chains().run([&](Fields) {
+      const BlockHead &block = chains().block(head);
+      return block.kind == BlockKind::kHead && block.last != Place::kNone;
+    });
+    if (!is_begun) continue;
+    adopt(head);
+    chains().run([&](Fields) {
+      for (BlockIndex at = head; at != BlockIndex::kNone; at = chains().block(at).next) {
+        if (is_used.at(static_cast<std::uint32_t>(at)))
+          throw Error(Errc::kCorrupt, "tp.chains: a block is of two chains");
+        is_used[static_cast<std::uint32_t>(at)] = true;
+      }
+    });
+  }
+  free_others(is_used);
+  return Errc::kOk;
+} catch (const Error &error) {
+  return platform::fail(error.errc(), error.what());
+} catch (const std::exception &error) {
+  return platform::fail(Errc::kOutOfMemory, error.what());
+}
+
+// An earlier life's transaction: it is locked as it was, and waits to be undone.
+void Environment::adopt(BlockIndex head) {
+  TMH_ASSERT(head != BlockIndex::kNone && !is_step_here());
+  const std::uint64_t id = chains().run([&](Fields) {
+    chains().block(head).is_aborting = 1;
+    return chains().block(head).transaction.load();
+  });
+  Slot slot{{}, head};
+  throw_unless_ok(
+      locks().begin(id, &slot.locker, lock::Succession::kHeir, static_cast<std::uint32_t>(head)));
+  Transaction left(*managers_, slot, id);
+  left.inherit();
+  for (const NotedLock &noted : left.noted_locks()) {
+    lock::LockId taken{};
+    throw_unless_ok(locks().lock(slot.locker, {noted.space, noted.id},
+                                 lock::Mode{static_cast<std::uint32_t>(noted.mode)},
+                                 lock::Patience::none(), &taken));
+  }
+  throw_unless_ok(locks().detach(slot.locker));
+}
+
+void Environment::free_others(const std::vector<bool> &is_used) {
+  chains().run([&](Fields) { chains().header().first_free = BlockIndex::kNone; });
+  for (std::size_t i = 1; i < is_used.size(); i += kBlocksFreedAtOnce)
+    chains().run([&](Fields) {
+      for (std::size_t block = i; block < std::min(is_used.size(), i + kBlocksFreedAtOnce); ++block)
+        if (!is_used[block]) chains().give(BlockIndex{static_cast<std::uint32_t>(block)});
+    });
+}
+
+bool Environment::take(lock::LockerId locker, std::uint64_t name) noexcept {
+  const Slot slot{locker, BlockIndex{locks().file().note_of(locker)}};
+  try {
+    if (!is_step_here()) return resolve(slot, name);
+  } catch (const std::exception &) {
+    // It is tried again.
+  } catch (const Refused &) {
+  }
+  const std::scoped_lock guard(mutex_);
+  orphans_.push_back({slot, name});
+  return false;
+}
+
+bool Environment::resolve(const Slot &slot, std::uint64_t id) {
+  TMH_ASSERT(!is_step_here() && slot.head != BlockIndex::kNone);
+  map_all();
+  Transaction left(*managers_, slot, id);
+  left.inherit();
+  if (!left.is_known()) {
+    // Whoever knows its types finds it.
+    chains().run([&](Fields) { chains().block(slot.head).is_aborting = 1; });
+    throw_unless_ok(locks().detach(slot.locker));
+    return false;
+  }
+  left.undo_all();
+  chains().run([&](Fields) {
+    for (BlockIndex at = slot.head; at != BlockIndex::kNone;) {
+      const BlockIndex next = chains().block(at).next;
+      chains().give(at);
+      at = next;
+    }
+  });
+  return true;
+}
+
+void Environment::resolve_orphans() {
+  std::vector<Orphan> orphans;
+  {
+    const std::scoped_lock guard(mutex_);
+    orphans.swap(orphans_);
+  }
+  for (const Orphan &orphan : orphans)
+    if (take(orphan.slot.locker, orphan.id)) locks().end(orphan.slot.locker);
+}
+
+void Environment::resolve_stranded() {
+  locks().file().for_each_detached([&](lock::LockerId locker, std::uint64_t id) {
+    const Slot slot{locker, BlockIndex{locks().file().note_of(locker)}};
+    const bool is_aborting =
+        chains().run([&](Fields) { return chains().block(slot.head).is_aborting != 0; });
+    if (!is_aborting) return;
+    Transaction left(*managers_, slot, id);
+    left.inherit();
+    if (!left.is_known() || locks().attach(locker, id) != Errc::kOk) return;
+    if (take(locker, id)) locks().end(locker);
+  });
+}
+
+void Environment::settle() {
+  if (is_step_here()) throw Error(Errc::kInstanceRunning, "settled in a step");
+  locks().settle();
+  resolve_orphans();
+  resolve_stranded();
+}
+
+void Environment::look_after_the_dead() {
+  const std::uint64_t now = platform::coarse_ns();
+  // relaxed: the first thread that comes looks
+  std::uint64_t next = next_look_ns_.load(std::memory_order_relaxed);
+  if (now < next || !next_look_ns_.compare_exchange_strong(next, now + kLookAfterDeadNs,
+                                                           std::memory_order_relaxed))
+    return;
+  settle();
+}
+
+}  // namespace tmh::tp

@@ -1,0 +1,90 @@
+// compat/libtp/environment.h -- one domain with transactions, in one process: the lock table, the
+// chains, the types of records, and what the dead have left.
+// Shape:     who owns a transaction's locker owns the transaction. A dead owner's lockers pass to
+//            one heir (levels/lock): take() undoes the transaction there and then, or notes it
+//            where it cannot: in a step, or when no one here knows a record's type.
+// Sharing:   threads: all may call.
+// Contexts:  NOT async-signal-safe. Throws tmh::Error.
+// Source:    LIBTP 3.2.5; docs/tp.md.
+#pragma once
+
+#include <tp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <tmh/domain.hpp>
+
+#include "compat/libtp/managers.h"
+#include "compat/libtp/transaction.h"
+#include "hierarchy/domain/domain.h"
+#include "levels/lock/lock.h"
+
+namespace tmh::tp {
+
+class Environment final : public lock::Heir {
+ public:
+  Environment(const std::string &home, const tp_options &options);
+  ~Environment();
+  Environment(const Environment &) = delete;
+  Environment &operator=(const Environment &) = delete;
+
+  // Throws Error(kInstanceRunning): transactions of this process have not ended.
+  void close();
+
+  [[nodiscard]] Managers &managers() noexcept { return *managers_; }
+
+  // It stays mapped while the domain is open. The domain's segments of a fixed address are mapped
+  // from the beginning: what the dead have done may have to be undone there.
+  [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options);
+
+  [[nodiscard]] std::unique_ptr<Transaction> begin();
+  // It has ended: its slot is the next one's.
+  void recycle(const Transaction &ended) noexcept;
+  void detach(const Transaction &transaction);
+  // Throws Error(kBadArgument): no such transaction waits.
+  [[nodiscard]] std::unique_ptr<Transaction> attach(std::uint64_t id);
+
+  // Undoes what the dead have left and what could not be undone before.
+  void settle();
+  // Heir
+  [[nodiscard]] bool take(lock::LockerId locker, std::uint64_t name) noexcept override;
+
+ private:
+  [[nodiscard]] const ChainFile &chains() const noexcept { return managers_->chains(); }
+  [[nodiscard]] lock::LockTable &locks() const noexcept { return managers_->locks(); }
+  [[nodiscard]] Slot take_slot(std::uint64_t id);
+  void give_slot(const Slot &slot);
+  [[nodiscard]] Errc begin_life();
+  void adopt(BlockIndex head);
+  void free_others(const std::vector<bool> &is_used);
+  // False: it waits, detached or among the orphans.
+  [[nodiscard]] bool resolve(const Slot &slot, std::uint64_t id);
+  void resolve_orphans();
+  void resolve_stranded();
+  void look_after_the_dead();
+  void map_all();
+
+  struct Orphan {
+    Slot slot;
+    std::uint64_t id;
+  };
+
+  Domain domain_;
+  std::shared_ptr<detail::DomainImpl> impl_;
+  // Null: closed.
+  std::unique_ptr<Managers> managers_;
+  std::mutex segments_mutex_;
+  std::vector<Segment> segments_;
+  std::mutex mutex_;
+  std::vector<Slot> idle_;
+  std::vector<Orphan> orphans_;
+  std::size_t running_ = 0;
+  std::atomic<std::uint64_t> next_look_ns_{0};
+};
+
+}  // namespace tmh::tp

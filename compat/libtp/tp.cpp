@@ -1,0 +1,301 @@
+// compat/libtp/tp.cpp -- the C interface, tp.h, on Environment and Transaction.
+// Invariant: no exception leaves a function of tp.h, but those that a body written in C++ throws
+//            through tp_step() and tp_commit_step(): the step is undone.
+// Contexts:  NOT async-signal-safe.
+#include <tp.h>
+
+#include <memory>
+#include <new>
+#include <string>
+
+#include "compat/libtp/environment.h"
+#include "compat/libtp/transaction.h"
+#include "compat/libtp/words.h"
+#include "platform/assert.h"
+#include "platform/failure.h"
+
+struct tp_env {
+  tmh::tp::Environment environment;
+};
+struct tp_txn {
+  tmh::tp::Environment *env;
+  std::unique_ptr<tmh::tp::Transaction> transaction;
+};
+
+namespace {
+
+using tmh::Errc;
+using tmh::tp::Refused;
+using tmh::tp::Transaction;
+
+std::string &last_error() noexcept {
+  thread_local std::string text;
+  return text;
+}
+
+int failed(Errc error, const std::string &why) noexcept {
+  try {
+    last_error() = why.empty() ? tmh::message(error) : why;
+  } catch (const std::bad_alloc &) {
+    last_error().clear();
+  }
+  return static_cast<int>(error);
+}
+
+int refused(const char *what) noexcept { return failed(Errc::kBadArgument, what); }
+
+// What a call returns, for what it throws.
+template <class Call>
+int guarded(const Call &call) {
+  try {
+    call();
+    return TP_OK;
+  } catch (const tmh::Error &error) {
+    return failed(error.errc(), error.what());
+  } catch (const Refused &refused) {
+    return failed(static_cast<Errc>(refused.why), "a step, or an undo, has refused");
+  } catch (const std::bad_alloc &) {
+    return failed(Errc::kOutOfMemory, "");
+  }
+}
+
+// The transaction remembers.
+template <class Call>
+int guarded_in(tp_txn *txn, const Call &call) {
+  if (txn == nullptr || txn->transaction == nullptr) return refused("no transaction");
+  const int error = guarded([&] { call(*txn->transaction); });
+  if (error != TP_OK) txn->transaction->note_error(error);
+  return error;
+}
+
+Transaction &of(tp_step_t *step) noexcept {
+  TMH_ASSERT(step != nullptr);
+  return *static_cast<Transaction *>(step);
+}
+
+static_assert(TP_EXCLUSIVE == static_cast<int>(tmh::lock::Mode::kExclusive) &&
+              TP_SHARED == static_cast<int>(tmh::lock::Mode::kShared));
+static_assert(TP_LOWEST_PRIORITY == static_cast<int>(tmh::lock::Victim::kLowestPriority));
+static_assert(TP_EARGUMENT == static_cast<int>(Errc::kBadArgument) &&
+              TP_ENOSTEP == static_cast<int>(Errc::kEndWithoutBegin) &&
+              TP_ERUNNING == static_cast<int>(Errc::kInstanceRunning));
+static_assert(TP_EDEADLOCK == static_cast<int>(Errc::kDeadlock) &&
+              TP_ENOTLOCKED == static_cast<int>(Errc::kNotLocked));
+
+[[nodiscard]] bool is_mode(tp_mode mode) noexcept {
+  return static_cast<unsigned>(mode) <= TP_EXCLUSIVE;
+}
+[[nodiscard]] tmh::lock::Mode mode_of(tp_mode mode) noexcept {
+  return tmh::lock::Mode{static_cast<std::uint32_t>(mode)};
+}
+[[nodiscard]] tmh::lock::ObjectId object_of(const tp_object &object) noexcept {
+  return {object.space, object.id};
+}
+[[nodiscard]] tmh::lock::Patience patience_of(std::uint64_t wait_us) noexcept {
+  return wait_us > ~0ull / 1000 ? tmh::lock::Patience::endless()
+                                : tmh::lock::Patience{wait_us * 1000};
+}
+
+// What the body, or another part of the program, throws through it leaves the transaction as it was
+// before the step.
+int run_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument, bool commits) {
+  if (body == nullptr) return refused("a step without a body");
+  return guarded_in(txn, [&](Transaction &transaction) {
+    if (commits)
+      transaction.commit_step(flags, nullptr, {body, argument});
+    else
+      transaction.step(flags, nullptr, {body, argument});
+  });
+}
+
+// Its handle is gone then, whatever the call returns.
+void forget_if_ended(tp_txn *txn) noexcept {
+  if (txn == nullptr || txn->transaction == nullptr || txn->transaction->state() != TP_IDLE) return;
+  TMH_ASSERT(txn->env != nullptr);
+  txn->env->recycle(*txn->transaction);
+  delete txn;
+}
+
+}  // namespace
+
+extern "C" {
+
+int tp_open(const char *home, const tp_options *options, tp_env **env) {
+  if (home == nullptr || env == nullptr) return refused("tp_open() of nothing");
+  *env = nullptr;
+  return guarded([&] {
+    const tp_options all = options == nullptr ? tp_options{} : *options;
+    *env = new tp_env{{home, all}};
+  });
+}
+
+int tp_close(tp_env *env) {
+  if (env == nullptr) return refused("no environment");
+  const int error = guarded([&] { env->environment.close(); });
+  if (error == TP_OK) delete env;
+  return error;
+}
+
+int tp_record_type(tp_env *env, const tp_type *type) {
+  if (env == nullptr || type == nullptr) return refused("a record type of nothing");
+  return guarded([&] {
+    env->environment.managers().types().add(*type);
+    env->environment.settle();
+  });
+}
+
+int tp_map(tp_env *env, const char *file, size_t size, void **address) {
+  if (env == nullptr || file == nullptr || address == nullptr) return refused("a map of nothing");
+  return guarded([&] {
+    tmh::SegmentOptions options;
+    options.size_bytes = size;
+    options.layout = tmh::Layout::kRaw;
+    *address = env->environment.map(file, options).data();
+  });
+}
+
+const char *tp_message(int error) { return tmh::message(static_cast<Errc>(error)); }
+const char *tp_last_error(void) { return last_error().c_str(); }
+
+int tp_begin(tp_env *env, tp_txn **txn) {
+  if (env == nullptr || txn == nullptr) return refused("no environment");
+  *txn = nullptr;
+  return guarded([&] {
+    auto made = std::unique_ptr<tp_txn>(new tp_txn{&env->environment, nullptr});
+    made->transaction = env->environment.begin();
+    *txn = made.release();
+  });
+}
+
+int tp_commit(tp_txn *txn) {
+  const int error = guarded_in(txn, [](Transaction &transaction) { transaction.commit(); });
+  forget_if_ended(txn);
+  return error;
+}
+
+int tp_abort(tp_txn *txn) {
+  const int error = guarded_in(txn, [](Transaction &transaction) { transaction.abort(); });
+  forget_if_ended(txn);
+  return error;
+}
+
+tp_id tp_txn_id(const tp_txn *txn) { return txn == nullptr ? 0 : txn->transaction->id(); }
+enum tp_state tp_txn_state(const tp_txn *txn) {
+  return txn == nullptr ? TP_IDLE : txn->transaction->state();
+}
+int tp_txn_error(const tp_txn *txn) { return txn == nullptr ? 0 : txn->transaction->error(); }
+tp_lsn tp_txn_last_lsn(const tp_txn *txn) {
+  return txn == nullptr ? 0 : txn->transaction->last_lsn();
+}
+
+int tp_detach(tp_txn *txn, tp_id *id) {
+  const int error = guarded_in(txn, [&](Transaction &transaction) {
+    if (id != nullptr) *id = transaction.id();
+    txn->env->detach(transaction);
+  });
+  if (error == TP_OK) delete txn;
+  return error;
+}
+
+int tp_attach(tp_env *env, tp_id id, tp_txn **txn) {
+  if (env == nullptr || txn == nullptr) return refused("no environment");
+  *txn = nullptr;
+  return guarded([&] {
+    auto made = std::unique_ptr<tp_txn>(new tp_txn{&env->environment, nullptr});
+    made->transaction = env->environment.attach(id);
+    *txn = made.release();
+  });
+}
+
+int tp_save(tp_txn *txn, tp_savepoint *point) {
+  if (point == nullptr) return refused("a savepoint that is nowhere");
+  return guarded_in(txn, [&](Transaction &transaction) {
+    *point = {transaction.id(), transaction.last_lsn()};
+  });
+}
+
+int tp_roll_back(tp_txn *txn, const tp_savepoint *point) {
+  if (point == nullptr) return refused("no savepoint");
+  return guarded_in(txn, [&](Transaction &transaction) {
+    if (point->at != transaction.id())
+      throw tmh::Error(Errc::kBadArgument, "a savepoint of another transaction");
+    transaction.roll_back(point->lsn);
+  });
+}
+
+int tp_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument) {
+  return run_step(txn, flags, body, argument, false);
+}
+
+int tp_commit_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument) {
+  const int error = run_step(txn, flags, body, argument, true);
+  forget_if_ended(txn);
+  return error;
+}
+
+int tp_log(tp_step_t *step, uint32_t type, const void *data, size_t bytes, tp_lsn *lsn) {
+  if (step == nullptr || (data == nullptr && bytes != 0)) return refused("a record of nothing");
+  return guarded([&] {
+    const std::uint64_t drawn = of(step).log(type, {static_cast<const std::byte *>(data), bytes});
+    if (lsn != nullptr) *lsn = drawn;
+  });
+}
+
+int tp_log_bytes(tp_step_t *step, const void *address, size_t bytes, tp_lsn *lsn) {
+  if (step == nullptr || address == nullptr) return refused("a record of nothing");
+  return guarded([&] {
+    const std::uint64_t drawn = of(step).log_bytes(address, bytes);
+    if (lsn != nullptr) *lsn = drawn;
+  });
+}
+
+void tp_load(tp_step_t *, const void *from, void *to, size_t bytes) {
+  tmh::tp::load_bytes(static_cast<const std::byte *>(from), static_cast<std::byte *>(to), bytes);
+}
+void tp_store(tp_step_t *, void *to, const void *from, size_t bytes) {
+  tmh::tp::store_bytes(static_cast<std::byte *>(to), static_cast<const std::byte *>(from), bytes);
+}
+
+int tp_lock(tp_txn *txn, tp_object object, enum tp_mode mode, uint64_t wait_us) {
+  if (!is_mode(mode)) return refused("no such lock mode");
+  return guarded_in(txn, [&](Transaction &transaction) {
+    tmh::tp::throw_unless_ok(
+        transaction.lock(object_of(object), mode_of(mode), patience_of(wait_us)));
+  });
+}
+
+int tp_lock_trade(tp_txn *txn, tp_object object, enum tp_mode from, enum tp_mode to,
+                  uint64_t wait_us) {
+  if (!is_mode(from) || !is_mode(to)) return refused("no such lock mode");
+  return guarded_in(txn, [&](Transaction &transaction) {
+    tmh::tp::throw_unless_ok(
+        transaction.trade(object_of(object), mode_of(from), mode_of(to), patience_of(wait_us)));
+  });
+}
+
+int tp_unlock(tp_txn *txn, tp_object object, enum tp_mode mode) {
+  if (!is_mode(mode)) return refused("no such lock mode");
+  return guarded_in(txn, [&](Transaction &transaction) {
+    tmh::tp::throw_unless_ok(transaction.unlock(object_of(object), mode_of(mode)));
+  });
+}
+
+int tp_set_priority(tp_txn *txn, int priority) {
+  return guarded_in(txn, [&](Transaction &transaction) {
+    tmh::tp::throw_unless_ok(
+        txn->env->managers().locks().set_priority(transaction.slot().locker, priority));
+  });
+}
+
+int tp_look_for_deadlocks(tp_env *env, unsigned *victims) {
+  if (env == nullptr || victims == nullptr) return refused("no environment");
+  *victims = env->environment.managers().locks().look();
+  return TP_OK;
+}
+
+int tp_settle(tp_env *env) {
+  if (env == nullptr) return refused("no environment");
+  return guarded([&] { env->environment.settle(); });
+}
+
+}  // extern "C"

@@ -1,0 +1,318 @@
+// compat/libtp/transaction.cpp -- steps, and their undo.
+#include "compat/libtp/transaction.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include <tmh/transaction.hpp>
+
+#include "compat/libtp/words.h"
+#include "observe/planted.h"
+#include "platform/assert.h"
+#include "platform/failure.h"
+#include "platform/try.h"
+
+namespace tmh::tp {
+
+namespace {
+
+thread_local unsigned steps_here = 0;
+
+class InStep {
+ public:
+  explicit InStep(bool *is_in_step) noexcept : is_in_step_(is_in_step) {
+    TMH_ASSERT(!*is_in_step_);
+    *is_in_step_ = true;
+    ++steps_here;
+  }
+  InStep(const InStep &) = delete;
+  InStep &operator=(const InStep &) = delete;
+  ~InStep() {
+    TMH_ASSERT(*is_in_step_ && steps_here > 0);
+    *is_in_step_ = false;
+    --steps_here;
+  }
+
+ private:
+  bool *is_in_step_;
+};
+
+}  // namespace
+
+bool is_step_here() noexcept { return steps_here != 0; }
+
+Transaction::Transaction(Managers &managers, const Slot &slot, std::uint64_t id) noexcept
+    : managers_(managers), slot_(slot), id_(id), chain_(managers.chains(), slot.head) {
+  TMH_ASSERT(slot.head != BlockIndex::kNone);
+}
+
+void Transaction::check_running() const {
+  if (is_in_step_ || is_step_here())
+    throw Error(Errc::kInstanceRunning, "transaction " + std::to_string(id_) + ": in a step");
+  if (state_ != TP_RUNNING)
+    throw Error(Errc::kBadArgument,
+                "transaction " + std::to_string(id_) +
+                    (state_ == TP_ABORTING ? " is being rolled back" : " has ended"));
+}
+
+template <class Attempt>
+void Transaction::run_instance(unsigned flags, const Site *site, const Attempt &attempt) {
+  for (;;) {
+    try {
+      if ((flags & TP_FIELDS) != 0) {
+        atomically(site != nullptr ? *site : managers_.chains().site(), Durability::kBuffered,
+                   [&](Fields) { attempt(); });
+      } else {
+        // Each step is serializable with all others, whatever its locks are.
+        const Domain &domain = managers_.domain();
+        for (;;) {
+          domain.begin(Isolation::kSerializable);
+          try {
+            attempt();
+          } catch (...) {
+            if (domain.depth() != 0) domain.abort();
+            throw;
+          }
+          if (domain.end(Durability::kBuffered) == Status::kCommitted) break;
+          domain.backoff();
+        }
+      }
+      return;
+    } catch (const NoBlock &) {
+      managers_.chains().grow();
+    }
+  }
+}
+
+void Transaction::run(unsigned flags, const Site *site, const Body &body, bool commits) {
+  check_running();
+  if ((flags & ~static_cast<unsigned>(TP_FIELDS)) != 0)
+    throw Error(Errc::kBadArgument, "unknown flags of a step");
+  TMH_ASSERT(body.run != nullptr);
+  commits_ = commits;
+  chain_.begin();
+  try {
+    const InStep in_step(&is_in_step_);
+    run_instance(flags, site, [&] {
+      chain_.rewind();
+      has_noted_ = false;
+      const int why = body.run(this, body.argument);
+      if (why != 0) throw Refused{why};
+      if (commits && !chain_.is_empty()) chain_.clear();
+    });
+  } catch (...) {
+    chain_.rewind();
+    throw;
+  }
+  if (has_noted_) unnoted_.clear();
+}
+
+void Transaction::step(unsigned flags, const Site *site, const Body &body) {
+  run(flags, site, body, false);
+}
+
+void Transaction::commit_step(unsigned flags, const Site *site, const Body &body) {
+  run(flags, site, body, true);
+  end(true);
+}
+
+void Transaction::commit() {
+  check_running();
+  if (observe::is_planted(observe::Planted::kUnlockedTooSoon))
+    (void)managers_.locks().unlock_all(slot_.locker);
+  if (!chain_.is_empty()) {
+    state_ = TP_COMMITTING;
+    try {
+      run_instance(TP_FIELDS, nullptr, [&] { chain_.clear(); });
+    } catch (...) {
+      state_ = TP_RUNNING;
+      throw;
+    }
+  }
+  end(true);
+}
+
+void Transaction::end(bool must_be_durable) {
+  TMH_ASSERT(!is_in_step_ && state_ != TP_IDLE);
+  state_ = TP_IDLE;
+  (void)managers_.locks().unlock_all(slot_.locker);
+  // Also of one that has read only: what it has read.
+  if (must_be_durable && managers_.is_strict()) managers_.domain().flush();
+}
+
+// One record, or what remains of it.
+void Transaction::undo_last() {
+  TMH_ASSERT(!chain_.is_empty() && !is_in_step_);
+  Record record;
+  run_instance(TP_FIELDS, nullptr, [&] { record = chain_.read(Place::kNone); });
+  const std::optional<Undo> undo = managers_.types().find(record.type);
+  if (!undo.has_value())
+    throw Error(Errc::kBadArgument, "transaction " + std::to_string(id_) + ": its record " +
+                                        std::to_string(record.lsn) + " is of type " +
+                                        std::to_string(record.type) +
+                                        ", which nothing in this process undoes");
+  if (record.type == kLocksTaken) {
+    // The locks stay until the end.
+    const std::size_t count = record.data.size() / sizeof(NotedLock);
+    for (std::size_t i = 0; i < count; ++i)
+      std::memcpy(&unnoted_.emplace_back(), record.data.data() + i * sizeof(NotedLock),
+                  sizeof(NotedLock));
+  }
+  const tp_record told{record.type, record.lsn, id_, record.data.data(), record.data.size()};
+  chain_.begin();
+  try {
+    const InStep in_step(&is_in_step_);
+    const auto undo_it = [&] {
+      if (undo->function == nullptr || observe::is_planted(observe::Planted::kUndoLeftOut)) return;
+      const int why = undo->function(this, &told, undo->context);
+      if (why != 0) throw Refused{why};
+    };
+    if (observe::is_planted(observe::Planted::kUndoneTwice))
+      run_instance(undo->flags, nullptr, undo_it);
+    run_instance(undo->flags, nullptr, [&] {
+      chain_.rewind();
+      undo_it();
+      chain_.cut(record);
+    });
+  } catch (...) {
+    chain_.rewind();
+    throw;
+  }
+}
+
+void Transaction::abort() {
+  undo_all();
+  end(false);
+}
+
+void Transaction::undo_all() {
+  if (state_ != TP_ABORTING) check_running();
+  state_ = TP_ABORTING;
+  while (!chain_.is_empty()) undo_last();
+}
+
+void Transaction::roll_back(std::uint64_t to_lsn) {
+  check_running();
+  // The last record's LSN, which is that of the last one that has been logged only at first.
+  for (;;) {
+    if (chain_.is_empty()) return;
+    Record last;
+    run_instance(TP_FIELDS, nullptr, [&] { last = chain_.read(Place::kNone); });
+    if (last.lsn <= to_lsn) return;
+    undo_last();
+  }
+}
+
+std::uint64_t Transaction::append(RecordType type, std::span<const std::byte> first,
+                                  std::span<const std::byte> second) {
+  TMH_ASSERT(is_in_step_);
+  const std::uint64_t lsn = managers_.draw_lsn();
+  if (commits_ || observe::is_planted(observe::Planted::kNoUndoRecord)) return lsn;
+  TMH_ASSERT(lsn > chain_.last_lsn());
+  if (!has_noted_ && !unnoted_.empty()) {
+    has_noted_ = true;
+    chain_.append(id_, kLocksTaken, lsn, std::as_bytes(std::span(unnoted_)), {});
+    return append(type, first, second);
+  }
+  chain_.append(id_, type, lsn, first, second);
+  return lsn;
+}
+
+std::uint64_t Transaction::log(RecordType type, std::span<const std::byte> data) {
+  if (!is_in_step_) throw Error(Errc::kEndWithoutBegin, "a record is logged in a step");
+  if (type == 0 || type > TP_TYPE_MAX || !managers_.types().find(type).has_value())
+    throw Error(Errc::kBadArgument, "record type " + std::to_string(type) + " is not known");
+  return append(type, data, {});
+}
+
+std::uint64_t Transaction::log_bytes(const void *address, std::size_t bytes) {
+  if (!is_in_step_) throw Error(Errc::kEndWithoutBegin, "a record is logged in a step");
+  const auto *const from = static_cast<const std::byte *>(address);
+  const Segment segment = segment_of(address);
+  if (!segment || bytes > segment.size_bytes() - static_cast<std::size_t>(from - segment.data()))
+    throw Error(Errc::kNotMapped, "bytes that lie in no segment");
+  if (segment.is_relocatable())
+    throw Error(Errc::kBadArgument, segment.name() + " has no fixed address");
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  std::vector<std::byte> before(bytes);
+  load_bytes(from, before.data(), bytes);
+  return append(kBytesBefore, std::as_bytes(std::span(&at, 1)), before);
+}
+
+lock::Patience Transaction::patience_here(lock::Patience wanted) const noexcept {
+  return is_step_here() ? lock::Patience::none() : wanted;
+}
+
+Errc Transaction::lock(const lock::ObjectId &object, lock::Mode mode, lock::Patience patience) {
+  if (state_ != TP_RUNNING)
+    return platform::fail(Errc::kBadArgument, "transaction " + std::to_string(id_) + " has ended");
+  lock::LockId taken{};
+  const Errc error =
+      managers_.locks().lock(slot_.locker, object, mode, patience_here(patience), &taken);
+  if (error != Errc::kOk) return error;
+  // What is only read another one may have after a crash.
+  if (managers_.is_durable() && managers_.locks().file().modes().is_write(mode))
+    unnoted_.push_back({object.space, object.id, static_cast<std::uint64_t>(mode)});
+  return Errc::kOk;
+}
+
+Errc Transaction::trade(const lock::ObjectId &object, lock::Mode from, lock::Mode to,
+                        lock::Patience patience) {
+  lock::LockId held{};
+  TMH_TRY(managers_.locks().find(slot_.locker, object, from, &held));
+  const Errc error =
+      managers_.locks().upgrade(slot_.locker, held, to, patience_here(patience), &held);
+  if (error == Errc::kOk && managers_.is_durable() && managers_.locks().file().modes().is_write(to))
+    unnoted_.push_back({object.space, object.id, static_cast<std::uint64_t>(to)});
+  return error;
+}
+
+Errc Transaction::unlock(const lock::ObjectId &object, lock::Mode mode) {
+  return managers_.locks().unlock(slot_.locker, object, mode);
+}
+
+void Transaction::inherit() {
+  TMH_ASSERT(!is_step_here());
+  run_instance(TP_FIELDS, nullptr, [&] { chain_.learn(); });
+  unnoted_.clear();
+}
+
+namespace {
+
+// visit(record) of all, last one first, in the running instance.
+template <class Visit>
+void for_each_record(const Chain &chain, const Visit &visit) {
+  for (Place at = chain.last(); at != Place::kNone;) {
+    const Record record = chain.read(at);
+    visit(record);
+    at = record.before;
+  }
+}
+
+}  // namespace
+
+bool Transaction::is_known() const {
+  return managers_.chains().run([&](Fields) {
+    bool is_known = true;
+    for_each_record(chain_, [&](const Record &record) {
+      is_known = is_known && managers_.types().find(record.type).has_value();
+    });
+    return is_known;
+  });
+}
+
+std::vector<NotedLock> Transaction::noted_locks() const {
+  return managers_.chains().run([&](Fields) {
+    std::vector<NotedLock> locks;
+    for_each_record(chain_, [&](const Record &record) {
+      if (record.type != kLocksTaken) return;
+      for (std::size_t i = 0; (i + 1) * sizeof(NotedLock) <= record.data.size(); ++i)
+        std::memcpy(&locks.emplace_back(), record.data.data() + i * sizeof(NotedLock),
+                    sizeof(NotedLock));
+    });
+    return locks;
+  });
+}
+
+}  // namespace tmh::tp

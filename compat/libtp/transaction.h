@@ -1,0 +1,118 @@
+// compat/libtp/transaction.h -- one transaction: its locker, its chain, its steps.
+// Shape:     begin, then steps, each an instance of its own with its undo records; then commit,
+//            which is one store (the chain is empty), or abort, which undoes the records one by
+//            one. Locks go behind the commit point and before the log, so that others go on while
+//            the disk works; what they then read and commit is acknowledged behind us, since
+//            records become durable in the order of commits (docs/design.md D1).
+// Invariant: (1) an update and its undo record are stored by one instance. (2) an undo and the end
+//            of its record are, too: a record is undone once, whoever dies when. (3) the chain is
+//            changed by the owner of the locker alone.
+// Sharing:   one thread at a time.
+// Contexts:  NOT async-signal-safe. Throws tmh::Error.
+// Source:    LIBTP 3.2.5, 4.1.
+#pragma once
+
+#include <tp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tmh/site.hpp>
+
+#include "compat/libtp/chain.h"
+#include "compat/libtp/managers.h"
+#include "levels/lock/lock.h"
+
+// The running step of a transaction: C's name of a Transaction.
+struct tp_step_s {};
+
+namespace tmh::tp {
+
+// A step's body has refused.
+struct Refused {
+  int why;
+};
+
+// A locker and a head of a chain, of one transaction after the other.
+struct Slot {
+  lock::LockerId locker{};
+  BlockIndex head{};
+};
+
+class Transaction final : public tp_step_s {
+ public:
+  // managers outlive it. The slot's locker is the caller's, by that name.
+  Transaction(Managers &managers, const Slot &slot, std::uint64_t id) noexcept;
+  Transaction(const Transaction &) = delete;
+  Transaction &operator=(const Transaction &) = delete;
+
+  [[nodiscard]] const Slot &slot() const noexcept { return slot_; }
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] tp_state state() const noexcept { return state_; }
+  [[nodiscard]] int error() const noexcept { return error_; }
+  void note_error(int error) noexcept { error_ = error; }
+  [[nodiscard]] std::uint64_t last_lsn() const noexcept { return chain_.last_lsn(); }
+  [[nodiscard]] bool is_in_step() const noexcept { return is_in_step_; }
+
+  struct Body {
+    tp_body_fn run;
+    void *argument;
+  };
+  // site: null: the environment's. Throws Refused.
+  void step(unsigned flags, const Site *site, const Body &body);
+  void commit_step(unsigned flags, const Site *site, const Body &body);
+  void commit();
+  // Throws Error(kBadArgument): a record's type is not known here; Refused: its undo refuses. Then
+  // the rest is as it was.
+  void abort();
+  // The same, and it keeps its locks.
+  void undo_all();
+  // Records behind that LSN.
+  void roll_back(std::uint64_t to_lsn);
+
+  // In a step.
+  std::uint64_t log(RecordType type, std::span<const std::byte> data);
+  std::uint64_t log_bytes(const void *address, std::size_t bytes);
+
+  [[nodiscard]] Errc lock(const lock::ObjectId &object, lock::Mode mode, lock::Patience patience);
+  [[nodiscard]] Errc trade(const lock::ObjectId &object, lock::Mode from, lock::Mode to,
+                           lock::Patience patience);
+  [[nodiscard]] Errc unlock(const lock::ObjectId &object, lock::Mode mode);
+
+  // Of a chain that another one has begun.
+  void inherit();
+  [[nodiscard]] bool is_known() const;
+  [[nodiscard]] std::vector<NotedLock> noted_locks() const;
+
+ private:
+  void check_running() const;
+  void run(unsigned flags, const Site *site, const Body &body, bool commits);
+  template <class Attempt>
+  void run_instance(unsigned flags, const Site *site, const Attempt &attempt);
+  void undo_last();
+  [[nodiscard]] std::uint64_t append(RecordType type, std::span<const std::byte> first,
+                                     std::span<const std::byte> second);
+  [[nodiscard]] lock::Patience patience_here(lock::Patience wanted) const noexcept;
+  void end(bool must_be_durable);
+
+  Managers &managers_;
+  const Slot slot_;
+  const std::uint64_t id_;
+  Chain chain_;
+  tp_state state_ = TP_RUNNING;
+  int error_ = 0;
+  bool is_in_step_ = false;
+  // The last step: no undo records.
+  bool commits_ = false;
+  // The step's instance has noted the locks.
+  bool has_noted_ = false;
+  // Taken for writing, and in no record yet.
+  std::vector<NotedLock> unnoted_;
+};
+
+// Does the calling thread run a step?
+[[nodiscard]] bool is_step_here() noexcept;
+
+}  // namespace tmh::tp

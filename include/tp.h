@@ -1,0 +1,200 @@
+/* tp.h -- LIBTP: transactions of many steps, with locks that wait, undo records and recovery, on
+ * the segments of a domain of tmh; the C interface.
+ *
+ * A transaction holds locks to its end, and changes segments by steps. A step is one instance: its
+ * stores and the undo records that it logs are there together or not at all, for all processes and
+ * after a crash. To abort is to undo the records, last one first. What a process that dies has
+ * begun the others undo, and what all have begun the next that opens the domain.
+ *
+ * A function returns 0, or a number of enum tp_error (those of tmh::Errc); tp_message() tells what
+ * it means, tp_last_error() what it was about, for the calling thread. A tp_txn is used by one
+ * thread at a time; a tp_env by any. Link with -ltmh-tp.
+ * Contexts: none of these may be called in a signal handler. A forked child opens the domain anew.
+ * Source: LIBTP (Seltzer and Olson, 1992); what differs: papers/libtp/README.md. */
+#ifndef TP_H
+#define TP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum tp_error {
+  TP_OK = 0,
+  TP_EARGUMENT = 3,  /* kBadArgument */
+  TP_ENOSTEP = 22,   /* kEndWithoutBegin: outside of a step */
+  TP_ERUNNING = 32,  /* kInstanceRunning: in a step, or with transactions that have not ended */
+  TP_EDEADLOCK = 57, /* abort the transaction, and begin again */
+  TP_ETIMEOUT = 58,  /* the lock did not become free in time */
+  TP_EBUSY = 59,     /* the lock is not free, and the caller did not want to wait */
+  TP_ENOTLOCKED = 60 /* the transaction does not have that lock */
+};
+
+typedef struct tp_env tp_env;
+typedef struct tp_txn tp_txn;
+typedef struct tp_step_s tp_step_t; /* a running step of a transaction */
+
+typedef uint64_t tp_id;  /* of a transaction: never used again, 0 names none */
+typedef uint64_t tp_lsn; /* of a record: rises with time, so in the order of updates that the
+                            transactions' locks order; 0 names none */
+
+/* --- Record types ------------------------------------------------------------------------- */
+
+struct tp_record {
+  uint32_t type;
+  tp_lsn lsn;
+  tp_id transaction;
+  const void *data; /* its copy, aligned to 8 bytes */
+  size_t bytes;
+};
+/* Undoes, in the step that is given to it, what the step that logged the record did. It runs in
+ * any process, under the locks of the transaction, once for each record; when its step fails it
+ * runs again. Takes no locks. Not 0: it cannot; nothing is undone then, the transaction keeps its
+ * locks, and is tried again. */
+typedef int (*tp_undo_fn)(tp_step_t *step, const struct tp_record *record, void *context);
+
+enum tp_flags {
+  TP_PAGES = 0,    /* plain loads and stores of segments: the step runs at pages */
+  TP_FIELDS = 1u   /* tp_load(), tp_store(), tmh::field alone: it runs at lines where that can be */
+};
+struct tp_type {
+  uint32_t type; /* 1 to TP_TYPE_MAX */
+  const char *name;
+  tp_undo_fn undo; /* null: there is nothing to undo, the record is for readers of the log */
+  void *context;
+  unsigned flags; /* of undo's step */
+};
+#define TP_TYPE_MAX 0x7ffeffffu
+
+/* --- The environment ---------------------------------------------------------------------- */
+
+struct tp_options {
+  int durability; /* as XAC_*: 0 volatile, 1 commits are durable when they return, 2 soon after */
+  const struct tp_type *types; /* known from the beginning: recovery needs them */
+  size_t type_count;
+  uint64_t first_look_us;   /* a waiter looks for deadlocks after so long; 0: 1000 */
+  unsigned victim;          /* enum tp_victim */
+  const char *name;         /* of this process, for tools; may be null */
+};
+
+/* Opens, or makes, the domain in the folder `home`; options: may be null. A process opens a domain
+ * once. What an earlier life has not ended is undone before it returns, as far as the types of its
+ * records are known. */
+int tp_open(const char *home, const struct tp_options *options, tp_env **env);
+/* TP_ERUNNING: transactions of this process have not ended. */
+int tp_close(tp_env *env);
+/* Of types that come later. What waits for them is undone. */
+int tp_record_type(tp_env *env, const struct tp_type *type);
+/* Maps a file of the domain, plain bytes, at the same address in every process. size: at least, a
+ * multiple of 4096; 0: as it is. */
+int tp_map(tp_env *env, const char *file, size_t size, void **address);
+
+const char *tp_message(int error);
+const char *tp_last_error(void);
+
+/* --- Transactions ------------------------------------------------------------------------- */
+
+enum tp_state {
+  TP_IDLE,       /* it has ended */
+  TP_RUNNING,
+  TP_ABORTING,   /* it is being undone, or could not be wholly, and waits to be */
+  TP_COMMITTING
+};
+
+int tp_begin(tp_env *env, tp_txn **txn);
+/* Its locks go at once; it returns when it is durable, and all that it has read. On an error it
+ * has not ended, but for errors of the log (kLogFailed): perhaps committed, perhaps not durable. */
+int tp_commit(tp_txn *txn);
+/* On an error it has not ended: what is left is undone by another tp_abort(), or by others when
+ * this process ends. */
+int tp_abort(tp_txn *txn);
+tp_id tp_txn_id(const tp_txn *txn);
+enum tp_state tp_txn_state(const tp_txn *txn);
+/* Of the last call that failed with it; 0: none. */
+int tp_txn_error(const tp_txn *txn);
+tp_lsn tp_txn_last_lsn(const tp_txn *txn);
+
+/* The handle is gone; the transaction waits, with its locks, until some process attaches it. */
+int tp_detach(tp_txn *txn, tp_id *id);
+int tp_attach(tp_env *env, tp_id id, tp_txn **txn);
+
+/* A point to roll back to; locks stay. It holds until the transaction ends or is rolled back to an
+ * earlier one. */
+typedef struct {
+  uint64_t at;
+  tp_lsn lsn;
+} tp_savepoint;
+int tp_save(tp_txn *txn, tp_savepoint *point);
+int tp_roll_back(tp_txn *txn, const tp_savepoint *point);
+
+/* --- Steps -------------------------------------------------------------------------------- */
+
+/* Runs body(step, argument) as one step: until it commits, so perhaps several times. Not 0: the
+ * step is undone, and tp_step() returns that number. */
+typedef int (*tp_body_fn)(tp_step_t *step, void *argument);
+int tp_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument);
+/* The transaction's last step, and its commit, in one: it needs no undo record. Locks and
+ * acknowledgement as of tp_commit(). */
+int tp_commit_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument);
+
+/* In a step: */
+/* A record of this type. *lsn: may be null. */
+int tp_log(tp_step_t *step, uint32_t type, const void *data, size_t bytes, tp_lsn *lsn);
+/* A record of the bytes as they are now, in a segment that is not relocatable; undoing it puts
+ * them back. Call it before they change. */
+int tp_log_bytes(tp_step_t *step, const void *address, size_t bytes, tp_lsn *lsn);
+/* Loads and stores of TP_FIELDS; right in other steps, too. */
+void tp_load(tp_step_t *step, const void *from, void *to, size_t bytes);
+void tp_store(tp_step_t *step, void *to, const void *from, size_t bytes);
+tp_txn *tp_step_txn(tp_step_t *step);
+
+/* --- Locks -------------------------------------------------------------------------------- */
+
+/* Hierarchical locking: a page or record is locked in TP_SHARED or TP_EXCLUSIVE, what it is in
+ * before that with intention. */
+enum tp_mode {
+  TP_INTEND_SHARED,
+  TP_INTEND_EXCLUSIVE,
+  TP_SHARED,
+  TP_SHARED_INTEND_EXCLUSIVE,
+  TP_EXCLUSIVE
+};
+typedef struct {
+  uint64_t space, id; /* the caller's; LIBTP: a file and a page */
+} tp_object;
+
+#define TP_TRY 0u             /* do not wait */
+#define TP_FOREVER UINT64_MAX /* as long as it takes */
+
+/* Locks are counted, and held to the transaction's end, unless tp_unlock() gives them back. In a
+ * step they are tried, whatever wait_us says. TP_EBUSY, TP_ETIMEOUT, TP_EDEADLOCK. */
+int tp_lock(tp_txn *txn, tp_object object, enum tp_mode mode, uint64_t wait_us);
+/* Of a lock that the transaction has, `from`: one count of it becomes one of `to`, without letting
+ * others in between. */
+int tp_lock_trade(tp_txn *txn, tp_object object, enum tp_mode from, enum tp_mode to,
+                  uint64_t wait_us);
+/* One count. REQUIRES of the caller: nobody may see what it guards change back. */
+int tp_unlock(tp_txn *txn, tp_object object, enum tp_mode mode);
+
+enum tp_victim {
+  TP_YOUNGEST,
+  TP_OLDEST,
+  TP_FEWEST_LOCKS,
+  TP_MOST_LOCKS,
+  TP_FEWEST_WRITE_LOCKS,
+  TP_MOST_WRITE_LOCKS,
+  TP_LOWEST_PRIORITY
+};
+int tp_set_priority(tp_txn *txn, int priority);
+/* Ends all deadlocks of the domain that there are now; *victims: how many. */
+int tp_look_for_deadlocks(tp_env *env, unsigned *victims);
+/* Undoes what dead processes have left. Done by the way, too; within a second where transactions
+ * begin. */
+int tp_settle(tp_env *env);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,344 @@
+// tests/tp/multi_tp_test.cpp -- processes that transfer amounts between accounts, in steps, with
+// locks that they wait for; some, or all, are killed.
+// Invariants: (1) all accounts together have what they had, whoever dies when.
+//             (2) each worker's count of its own commits, which is an account of its own, is what
+//                 it was told, or one more that it was not told of.
+//             (3) nobody waits for the dead, and nothing of theirs is left.
+// Planted:    locks that go before the commit point; an undo left out, or done twice; an update
+//             without its record.
+#include <gtest/gtest.h>
+#include <tp.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "observe/planted.h"
+#include "tests/support/children.h"
+#include "tests/support/seed.h"
+#include "tests/support/shared.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+constexpr std::size_t kWorkers = 4, kAccounts = 12;
+// An account each on a page of its own, and then the workers' counts.
+constexpr std::size_t kStride = 4096 / 8;
+constexpr std::size_t kBytes = (kAccounts + kWorkers) * 4096;
+constexpr std::uint32_t kAdded = 1;
+
+struct Added {
+  std::uint64_t *word;
+  std::uint64_t amount;
+};
+
+std::uint64_t load(tp_step_t *step, const std::uint64_t *word) {
+  std::uint64_t value = 0;
+  tp_load(step, word, &value, sizeof value);
+  return value;
+}
+void store(tp_step_t *step, std::uint64_t *word, std::uint64_t value) {
+  tp_store(step, word, &value, sizeof value);
+}
+int take_back(tp_step_t *step, const tp_record *record, void *) {
+  Added added{};
+  std::memcpy(&added, record->data, sizeof added);
+  store(step, added.word, load(step, added.word) - added.amount);
+  return 0;
+}
+int call(tp_step_t *step, void *argument) {
+  return (*static_cast<const std::function<int(tp_step_t *)> *>(argument))(step);
+}
+
+struct Notes {
+  // Told, by worker.
+  std::atomic<std::uint64_t> commits[kWorkers];
+  std::atomic<std::uint64_t> ends, deadlocks, aborts;
+  std::atomic<bool> stop;
+};
+
+class Bank {
+ public:
+  explicit Bank(const std::string &folder, int durability = 1) {
+    const tp_type type{kAdded, "added", take_back, nullptr, TP_FIELDS};
+    tp_options options{};
+    options.durability = durability;
+    options.types = &type;
+    options.type_count = 1;
+    options.first_look_us = 200;
+    EXPECT_EQ(tp_open(folder.c_str(), &options, &env_), TP_OK) << tp_last_error();
+    void *address = nullptr;
+    EXPECT_EQ(tp_map(env_, "accounts", kBytes, &address), TP_OK) << tp_last_error();
+    words_ = static_cast<std::uint64_t *>(address);
+  }
+  ~Bank() { EXPECT_EQ(tp_close(env_), TP_OK) << tp_last_error(); }
+  Bank(const Bank &) = delete;
+  Bank &operator=(const Bank &) = delete;
+
+  [[nodiscard]] tp_env *env() const { return env_; }
+  [[nodiscard]] std::uint64_t *word(std::size_t account) const {
+    return words_ + account * kStride;
+  }
+
+  int step(tp_txn *txn, unsigned flags, const std::function<int(tp_step_t *)> &body) const {
+    return tp_step(txn, flags, call, const_cast<std::function<int(tp_step_t *)> *>(&body));
+  }
+  int add(tp_txn *txn, std::size_t account, std::uint64_t amount, unsigned flags,
+          bool by_bytes) const {
+    return step(txn, flags, [&](tp_step_t *running) {
+      const Added added{word(account), amount};
+      const int error = by_bytes ? tp_log_bytes(running, added.word, sizeof *added.word, nullptr)
+                                 : tp_log(running, kAdded, &added, sizeof added, nullptr);
+      if (error != TP_OK) return error;
+      store(running, added.word, load(running, added.word) + amount);
+      return 0;
+    });
+  }
+  [[nodiscard]] std::vector<std::uint64_t> read_all() const {
+    std::vector<std::uint64_t> values(kAccounts + kWorkers);
+    tp_txn *txn = nullptr;
+    EXPECT_EQ(tp_begin(env_, &txn), TP_OK) << tp_last_error();
+    EXPECT_EQ(step(txn, TP_PAGES,
+                   [&](tp_step_t *running) {
+                     for (std::size_t i = 0; i < values.size(); ++i)
+                       values[i] = load(running, word(i));
+                     return 0;
+                   }),
+              TP_OK);
+    EXPECT_EQ(tp_commit(txn), TP_OK);
+    return values;
+  }
+  // No lock is left.
+  void expect_free() const {
+    tp_txn *txn = nullptr;
+    EXPECT_EQ(tp_begin(env_, &txn), TP_OK) << tp_last_error();
+    for (std::size_t i = 0; i < kAccounts; ++i)
+      EXPECT_EQ(tp_lock(txn, {1, i}, TP_EXCLUSIVE, TP_TRY), TP_OK) << "account " << i;
+    EXPECT_EQ(tp_abort(txn), TP_OK);
+  }
+
+ private:
+  tp_env *env_ = nullptr;
+  std::uint64_t *words_ = nullptr;
+};
+
+class Worker {
+ public:
+  Worker(const std::string &folder, Notes &notes, std::size_t number, std::uint64_t seed)
+      : bank_(folder), notes_(notes), number_(number), random_(seed) {}
+
+  void run() {
+    while (!notes_.stop.load()) {
+      transfer();
+      notes_.ends.fetch_add(1);
+    }
+  }
+
+ private:
+  // A few transfers, each between two accounts, and its own count.
+  void transfer() {
+    tp_txn *txn = nullptr;
+    ASSERT_EQ(tp_begin(bank_.env(), &txn), TP_OK) << tp_last_error();
+    const std::size_t moves = 1 + random_() % 3;
+    tp_savepoint point{};
+    bool has_point = false;
+    for (std::size_t i = 0; i < moves; ++i) {
+      const std::size_t from = random_() % kAccounts;
+      const std::size_t to = (from + 1 + random_() % (kAccounts - 1)) % kAccounts;
+      if (!take(txn, from) || !take(txn, to)) return;
+      const std::uint64_t amount = random_() % 100;
+      if (!move(txn, from, 0 - amount)) return;
+      if (random_() % 16 == 0 && !move_to_and_fro(txn, to)) return;
+      if (!move(txn, to, amount)) return;
+      if (has_point && random_() % 4 == 0) {
+        ASSERT_EQ(tp_roll_back(txn, &point), TP_OK) << tp_last_error();
+        has_point = false;
+      } else if (random_() % 4 == 0) {
+        ASSERT_EQ(tp_save(txn, &point), TP_OK);
+        has_point = true;
+      }
+    }
+    if (random_() % 8 == 0) {
+      ASSERT_EQ(tp_abort(txn), TP_OK) << tp_last_error();
+      notes_.aborts.fetch_add(1);
+      return;
+    }
+    if (!move(txn, kAccounts + number_, 1)) return;
+    ASSERT_EQ(tp_commit(txn), TP_OK) << tp_last_error();
+    notes_.commits[number_].fetch_add(1);
+  }
+
+  // False: the transaction has ended.
+  bool take(tp_txn *txn, std::size_t account) {
+    const bool reads_first = random_() % 4 == 0;
+    int error = TP_OK;
+    if (reads_first) error = tp_lock(txn, {1, account}, TP_SHARED, TP_FOREVER);
+    if (error == TP_OK) error = tp_lock(txn, {1, account}, TP_EXCLUSIVE, TP_FOREVER);
+    if (error == TP_OK) return true;
+    EXPECT_EQ(error, TP_EDEADLOCK) << tp_last_error();
+    EXPECT_EQ(tp_abort(txn), TP_OK) << tp_last_error();
+    notes_.deadlocks.fetch_add(1);
+    return false;
+  }
+  bool move(tp_txn *txn, std::size_t account, std::uint64_t amount) {
+    const unsigned flags = random_() % 8 == 0 ? TP_PAGES : TP_FIELDS;
+    const int error = bank_.add(txn, account, amount, flags, random_() % 2 == 0);
+    EXPECT_EQ(error, TP_OK) << tp_last_error();
+    return error == TP_OK;
+  }
+  bool move_to_and_fro(tp_txn *txn, std::size_t account) {
+    return move(txn, account, 17) && move(txn, account, std::uint64_t{0} - 17);
+  }
+
+  Bank bank_;
+  Notes &notes_;
+  const std::size_t number_;
+  std::mt19937_64 random_;
+};
+
+class Storm {
+ public:
+  explicit Storm(const std::string &folder) : folder_(folder) {
+    for (std::size_t i = 0; i < kWorkers; ++i) start(i);
+  }
+
+  void await(std::uint64_t ends) {
+    EXPECT_TRUE(poll_until([&] { return notes_->ends.load() >= ends; }))
+        << notes_->ends.load() << " of " << ends << " transactions";
+  }
+  void kill(std::size_t number) {
+    children_.bury(indices_[number]);
+    ++deaths_[number];
+    start(number);
+  }
+  void kill_all() {
+    for (std::size_t i = 0; i < kWorkers; ++i) children_.kill(indices_[i], SIGKILL);
+    for (std::size_t i = 0; i < kWorkers; ++i) {
+      children_.bury(indices_[i]);
+      ++deaths_[i];
+    }
+  }
+  void start_all() {
+    for (std::size_t i = 0; i < kWorkers; ++i) start(i);
+  }
+  void end() {
+    notes_->stop.store(true);
+    children_.expect_success();
+  }
+  // What is wrong: the sum, and workers whose counts are not theirs.
+  [[nodiscard]] std::string wrong() {
+    const Bank bank(folder_);
+    EXPECT_EQ(tp_settle(bank.env()), TP_OK) << tp_last_error();
+    bank.expect_free();
+    const std::vector<std::uint64_t> all = bank.read_all();
+    std::string wrong;
+    const std::uint64_t sum =
+        std::accumulate(all.begin(), all.begin() + kAccounts, std::uint64_t{0});
+    if (sum != 0) wrong += "the sum is " + std::to_string(static_cast<std::int64_t>(sum)) + "; ";
+    for (std::size_t i = 0; i < kWorkers; ++i) {
+      const std::uint64_t told = notes_->commits[i].load(), is = all[kAccounts + i];
+      if (is < told || is > told + deaths_[i])
+        wrong += "worker " + std::to_string(i) + " was told of " + std::to_string(told) +
+                 " commits, and has " + std::to_string(is) + "; ";
+    }
+    return wrong;
+  }
+  [[nodiscard]] const Notes &notes() const { return *notes_; }
+
+ private:
+  void start(std::size_t number) {
+    indices_[number] =
+        children_.spawn("worker " + std::to_string(number), [this, number, life = ++lives_] {
+          Worker(folder_, *notes_, number, seed() * 1000 + life).run();
+        });
+  }
+
+  const std::string folder_;
+  Shared<Notes> notes_;
+  Children children_;
+  std::array<std::size_t, kWorkers> indices_{};
+  std::array<std::uint64_t, kWorkers> deaths_{};
+  std::uint64_t lives_ = 0;
+};
+
+[[nodiscard]] std::uint64_t times(std::uint64_t usual, std::uint64_t many) {
+  return std::getenv("TMH_LONG") != nullptr ? many : usual;
+}
+
+TEST(MultiTpTest, AStorm) {
+  const MemoryFolder folder;
+  Storm storm(folder.path());
+  storm.await(4'000);
+  storm.end();
+  EXPECT_EQ(storm.wrong(), "");
+  EXPECT_GT(storm.notes().deadlocks.load(), 0u);
+  EXPECT_GT(storm.notes().aborts.load(), 0u);
+}
+
+TEST(MultiTpTest, AStormWithDeaths) {
+  const MemoryFolder folder;
+  Storm storm(folder.path());
+  std::mt19937_64 random(seed());
+  for (std::uint64_t i = 1; i <= times(40, 1000); ++i) {
+    storm.await(i * 50);
+    storm.kill(random() % kWorkers);
+  }
+  storm.end();
+  EXPECT_EQ(storm.wrong(), "");
+}
+
+TEST(MultiTpTest, AllDieAndTheNextUndoesWhatTheyHadBegun) {
+  const MemoryFolder folder;
+  Storm storm(folder.path());
+  for (std::uint64_t i = 1; i <= times(8, 300); ++i) {
+    storm.await(i * 200);
+    storm.kill_all();
+    ASSERT_EQ(storm.wrong(), "") << "death " << i;
+    storm.start_all();
+  }
+  storm.end();
+  EXPECT_EQ(storm.wrong(), "");
+}
+
+#ifdef TMH_PLANTED_FAULTS
+class PlantedTpTest : public ::testing::TestWithParam<observe::Planted> {};
+
+TEST_P(PlantedTpTest, IsFound) {
+  const MemoryFolder folder;
+  observe::plant(GetParam());  // forked processes, too
+  std::string wrong;
+  for (int i = 0; i < 20 && wrong.empty(); ++i) {
+    const TempFolder inner(folder.path());
+    Storm storm(inner.path());
+    storm.await(1'000);
+    storm.kill_all();
+    wrong = storm.wrong();
+  }
+  observe::plant(observe::Planted{});
+  EXPECT_NE(wrong, "");
+}
+
+std::string name_of(const ::testing::TestParamInfo<observe::Planted> &info) {
+  constexpr const char *kNames[] = {"UndoLeftOut", "UndoneTwice", "NoUndoRecord",
+                                    "UnlockedTooSoon"};
+  return kNames[info.index];
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedTpTest,
+                         ::testing::Values(observe::Planted::kUndoLeftOut,
+                                           observe::Planted::kUndoneTwice,
+                                           observe::Planted::kNoUndoRecord,
+                                           observe::Planted::kUnlockedTooSoon),
+                         name_of);
+#endif
+
+}  // namespace
+}  // namespace tmh::test
