@@ -115,7 +115,15 @@ namespace tmh::observe {
   X(kLockReleased, "lock-released")     /* locks: it is given back; the lists do not say so */     \
   X(kLockGranted, "lock-granted")       /* locks: the bucket is free, nobody woken */              \
   X(kLockInherited, "lock-inherited")   /* locks: a dead one's locker is ours, all is held */      \
-  X(kLockInheriting, "lock-inheriting") /* locks: given to another locker, not to its list */
+  X(kLockInheriting, "lock-inheriting") /* locks: given to another locker, not to its list */      \
+  X(kTpBegun, "tp-begun")               /* tp: a transaction has its locker and its block */       \
+  X(kTpLocked, "tp-locked")             /* tp: a lock is held, and no record notes it */           \
+  X(kTpStepped, "tp-stepped")           /* tp: a step has committed */                             \
+  X(kTpCommits, "tp-commits")           /* tp: about to commit */                                  \
+  X(kTpCommitted, "tp-committed")       /* tp: committed, the locks are held */                    \
+  X(kTpUnlocked, "tp-unlocked")         /* tp: the locks are gone, nobody is told */               \
+  X(kTpUndone, "tp-undone")             /* tp: a record is undone, others may be left */           \
+  X(kTpAdopted, "tp-adopted")           /* tp: a transaction of an earlier life has its locks */
 
 #define TMH_GAPS(X)                                                                                \
   X(kGapBeginLooked, "begin-looked")       /* fast begin: the views stand, nothing announced */    \

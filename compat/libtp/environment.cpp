@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hierarchy/api/handles.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -149,7 +150,9 @@ std::unique_ptr<Transaction> Environment::begin() {
   if (is_step_here()) throw Error(Errc::kInstanceRunning, "a transaction is begun in a step");
   look_after_the_dead();
   const std::uint64_t id = managers_->draw_id();
-  return std::make_unique<Transaction>(*managers_, take_slot(id), id);
+  auto begun = std::make_unique<Transaction>(*managers_, take_slot(id), id);
+  observe::step(observe::Step::kTpBegun);
+  return begun;
 }
 
 void Environment::recycle(const Transaction &ended) noexcept {
@@ -248,6 +251,7 @@ void Environment::adopt(BlockIndex head) {
                                  lock::Mode{static_cast<std::uint32_t>(noted.mode)},
                                  lock::Patience::none(), &taken));
   }
+  observe::step(observe::Step::kTpAdopted);
   throw_unless_ok(locks().detach(slot.locker));
 }
 

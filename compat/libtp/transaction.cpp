@@ -9,6 +9,7 @@
 
 #include "compat/libtp/words.h"
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
@@ -106,6 +107,7 @@ void Transaction::run(unsigned flags, const Site *site, const Body &body, bool c
     throw;
   }
   if (has_noted_) unnoted_.clear();
+  observe::step(observe::Step::kTpStepped);
 }
 
 void Transaction::step(unsigned flags, const Site *site, const Body &body) {
@@ -121,6 +123,7 @@ void Transaction::commit() {
   check_running();
   if (observe::is_planted(observe::Planted::kUnlockedTooSoon))
     (void)managers_.locks().unlock_all(slot_.locker);
+  observe::step(observe::Step::kTpCommits);
   if (!chain_.is_empty()) {
     state_ = TP_COMMITTING;
     try {
@@ -135,8 +138,10 @@ void Transaction::commit() {
 
 void Transaction::end(bool must_be_durable) {
   TMH_ASSERT(!is_in_step_ && state_ != TP_IDLE);
+  observe::step(observe::Step::kTpCommitted);
   state_ = TP_IDLE;
   (void)managers_.locks().unlock_all(slot_.locker);
+  observe::step(observe::Step::kTpUnlocked);
   // Also of one that has read only: what it has read.
   if (must_be_durable && managers_.is_strict()) managers_.domain().flush();
 }
@@ -179,6 +184,7 @@ void Transaction::undo_last() {
     chain_.rewind();
     throw;
   }
+  observe::step(observe::Step::kTpUndone);
 }
 
 void Transaction::abort() {
@@ -251,6 +257,7 @@ Errc Transaction::lock(const lock::ObjectId &object, lock::Mode mode, lock::Pati
   const Errc error =
       managers_.locks().lock(slot_.locker, object, mode, patience_here(patience), &taken);
   if (error != Errc::kOk) return error;
+  observe::step(observe::Step::kTpLocked);
   // What is only read another one may have after a crash.
   if (managers_.is_durable() && managers_.locks().file().modes().is_write(mode))
     unnoted_.push_back({object.space, object.id, static_cast<std::uint64_t>(mode)});
