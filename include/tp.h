@@ -54,6 +54,11 @@ struct tp_record {
  * runs again. Takes no locks. Not 0: it cannot; nothing is undone then, the transaction keeps its
  * locks, and is tried again. */
 typedef int (*tp_undo_fn)(tp_step_t *step, const struct tp_record *record, void *context);
+/* Does once more, after a crash, what the transaction of the record has done to an object outside
+ * of segments, a file for instance: of all committed transactions that tp_log_forget() has not
+ * passed, in the order of LSNs, before anything is undone. It may have been done already. Segments
+ * need none: the redo log has them. Not 0: tp_open() fails with that. */
+typedef int (*tp_redo_fn)(const struct tp_record *record, void *context);
 
 enum tp_flags {
   TP_PAGES = 0,    /* plain loads and stores of segments: the step runs at pages */
@@ -65,8 +70,20 @@ struct tp_type {
   tp_undo_fn undo; /* null: there is nothing to undo, the record is for readers of the log */
   void *context;
   unsigned flags; /* of undo's step */
+  /* Not null: of objects outside of segments. Its records are kept. The type is in
+   * tp_options.types of whoever may be the first after a crash. undo has made its change durable
+   * when it returns. */
+  tp_redo_fn redo;
 };
-#define TP_TYPE_MAX 0x7ffeffffu
+#define TP_TYPE_MAX 0x0fffffffu
+
+/* Lock modes of the caller's: 0 to count - 1, at most 32. */
+struct tp_modes {
+  unsigned count;
+  /* [held * count + wanted]: not 0: who wants that mode waits for another one who holds that. */
+  const unsigned char *conflicts;
+  uint32_t writes; /* a bit for each mode that stores: these are locked again after a crash */
+};
 
 /* --- The environment ---------------------------------------------------------------------- */
 
@@ -77,6 +94,13 @@ struct tp_options {
   uint64_t first_look_us;   /* a waiter looks for deadlocks after so long; 0: 1000 */
   unsigned victim;          /* enum tp_victim */
   const char *name;         /* of this process, for tools; may be null */
+  const struct tp_modes *modes; /* null: enum tp_mode; all processes have the same */
+  unsigned flags;               /* enum tp_open_flags */
+};
+enum tp_open_flags {
+  /* The records of this process's transactions are kept behind their commits, until
+   * tp_log_forget(). */
+  TP_LOG_KEEP = 1u
 };
 
 /* Opens, or makes, the domain in the folder `home`; options: may be null. A process opens a domain
@@ -150,6 +174,22 @@ void tp_load(tp_step_t *step, const void *from, void *to, size_t bytes);
 void tp_store(tp_step_t *step, void *to, const void *from, size_t bytes);
 tp_txn *tp_step_txn(tp_step_t *step);
 
+/* --- The log -------------------------------------------------------------------------------- */
+
+/* Returns when every step that has ended is durable, of all processes. */
+int tp_log_flush(tp_env *env);
+/* Not 0: the walk ends with that. */
+typedef int (*tp_visit_fn)(const struct tp_record *record, void *argument);
+/* The record, if its transaction runs in this process's handle txn (may be null), or is kept.
+ * TP_ENOTLOCKED's neighbour kNotHeld (54): there is none. */
+int tp_log_read(tp_env *env, tp_txn *txn, tp_lsn lsn, tp_visit_fn visit, void *argument);
+/* Records that are kept, of LSN `from` and higher, in their order. */
+int tp_log_roll(tp_env *env, tp_lsn from, tp_visit_fn visit, void *argument);
+/* Undoes all records of the transaction, last one first; it goes on, with its locks. */
+int tp_log_unroll(tp_txn *txn);
+/* Records of transactions that committed before this LSN need not be kept. */
+int tp_log_forget(tp_env *env, tp_lsn before);
+
 /* --- Locks -------------------------------------------------------------------------------- */
 
 /* Hierarchical locking: a page or record is locked in TP_SHARED or TP_EXCLUSIVE, what it is in
@@ -170,13 +210,13 @@ typedef struct {
 
 /* Locks are counted, and held to the transaction's end, unless tp_unlock() gives them back. In a
  * step they are tried, whatever wait_us says. TP_EBUSY, TP_ETIMEOUT, TP_EDEADLOCK. */
-int tp_lock(tp_txn *txn, tp_object object, enum tp_mode mode, uint64_t wait_us);
+int tp_lock(tp_txn *txn, tp_object object, unsigned mode, uint64_t wait_us);
 /* Of a lock that the transaction has, `from`: one count of it becomes one of `to`, without letting
  * others in between. */
-int tp_lock_trade(tp_txn *txn, tp_object object, enum tp_mode from, enum tp_mode to,
+int tp_lock_trade(tp_txn *txn, tp_object object, unsigned from, unsigned to,
                   uint64_t wait_us);
 /* One count. REQUIRES of the caller: nobody may see what it guards change back. */
-int tp_unlock(tp_txn *txn, tp_object object, enum tp_mode mode);
+int tp_unlock(tp_txn *txn, tp_object object, unsigned mode);
 
 enum tp_victim {
   TP_YOUNGEST,
@@ -190,6 +230,51 @@ enum tp_victim {
 int tp_set_priority(tp_txn *txn, int priority);
 /* Ends all deadlocks of the domain that there are now; *victims: how many. */
 int tp_look_for_deadlocks(tp_env *env, unsigned *victims);
+/* --- Locks without a transaction ------------------------------------------------------------ */
+
+/* Lockers of one table: the transactions and these. A locker is used by one thread at a time, of
+ * the process that began it; when that dies, its locks are given back. */
+typedef uint32_t tp_locker;
+typedef uint64_t tp_lock_id; /* a lock that a locker has; never used again */
+
+int tp_locker_begin(tp_env *env, uint64_t name, tp_locker *locker);
+/* Gives all back. */
+int tp_locker_end(tp_env *env, tp_locker locker);
+int tp_locker_set_priority(tp_env *env, tp_locker locker, int priority);
+/* *lock: of this object in this mode; may be null. Locked n times it is given back n times. */
+int tp_locker_lock(tp_env *env, tp_locker locker, tp_object object, unsigned mode,
+                   uint64_t wait_us, tp_lock_id *lock);
+/* One count of the lock becomes one of another mode, without letting others in. tp_downgrade: to a
+ * mode that excludes no more; it never waits. */
+int tp_upgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, uint64_t wait_us,
+               tp_lock_id *now);
+int tp_downgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, tp_lock_id *now);
+int tp_locker_unlock(tp_env *env, tp_locker locker, tp_lock_id lock);
+int tp_locker_unlock_object(tp_env *env, tp_locker locker, tp_object object, unsigned mode);
+int tp_locker_unlock_all(tp_env *env, tp_locker locker);
+
+enum tp_what { TP_LOCK, TP_UNLOCK };
+struct tp_request {
+  enum tp_what what;
+  tp_object object;
+  unsigned mode;
+  tp_lock_id lock; /* of TP_LOCK, out */
+};
+/* All or none: locks in order, then what is given back. On an error *failed is the number of the
+ * one that failed, and *holder the name of a locker, or the identifier of a transaction, that it
+ * would have waited for; 0: of none. Both may be null. */
+int tp_lock_vector(tp_env *env, tp_locker locker, struct tp_request *requests, size_t count,
+                   uint64_t wait_us, size_t *failed, uint64_t *holder);
+/* Each locker, and each transaction, that holds `from` holds `to`, too, in the same modes: a page
+ * was split. TP_EBUSY: one that holds `to` would exclude it; nothing has changed. */
+int tp_inherit(tp_env *env, tp_locker locker, tp_object from, tp_object to);
+
+struct tp_lock_counts {
+  uint64_t locks, waits, waited_ns, deadlocks, timeouts, looks;
+};
+/* Since the domain was opened by the first of those that have it. */
+int tp_lock_totals(tp_env *env, struct tp_lock_counts *counts);
+
 /* Undoes what dead processes have left. Done by the way, too; within a second where transactions
  * begin. */
 int tp_settle(tp_env *env);

@@ -90,7 +90,7 @@ void Chain::add(RecordType type, std::uint64_t lsn, std::span<const std::byte> b
 
 void Chain::append(std::uint64_t transaction, RecordType type, std::uint64_t lsn,
                    std::span<const std::byte> first, std::span<const std::byte> second) {
-  TMH_ASSERT(type != 0 && type < kGoesOn);
+  TMH_ASSERT(type != 0 && (type & kGoesOn) == 0);
   TMH_ASSERT(transaction != 0 && lsn > now_.lsn);
   BlockHead &head = head_block();
   if (is_empty()) head.transaction = transaction;
@@ -119,7 +119,8 @@ Record Chain::read(Place at) const {
     const std::uint32_t type = part.type;
     if (is_last) {
       if ((type & kGoesOn) != 0) raise_damaged(at);
-      read.type = type;
+      read.type = type & kTypeBits;
+      read.is_elsewhere = (type & kElsewhere) != 0;
       read.lsn = part.lsn;
     }
     std::vector<std::byte> data(bytes);
@@ -143,6 +144,22 @@ void Chain::cut(const Record &record) {
   const std::uint64_t lsn = now_.lsn;
   learn();
   now_.lsn = lsn;
+}
+
+void Chain::keep(std::uint64_t lsn) {
+  TMH_ASSERT(!is_empty() && lsn > now_.lsn);
+  BlockHead &head = head_block();
+  ChainHeader &all = file_.header();
+  head.kind = BlockKind::kKept;
+  head.committed_lsn = lsn;
+  head.next_kept = BlockIndex::kNone;
+  const BlockIndex last = all.last_kept;
+  if (last == BlockIndex::kNone)
+    all.first_kept = head_;
+  else
+    file_.block(last).next_kept = head_;
+  all.last_kept = head_;
+  now_.last = now_.next = Place::kNone;
 }
 
 void Chain::clear() {

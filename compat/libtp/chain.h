@@ -18,6 +18,7 @@ namespace tmh::tp {
 
 struct Record {
   RecordType type = 0;
+  bool is_elsewhere = false;
   std::uint64_t lsn = 0;
   std::vector<std::byte> data;
   // The chain's last record once this one is taken out.
@@ -47,6 +48,8 @@ class Chain {
   void cut(const Record &record);
   // Empty: the transaction has ended. Keeps a few blocks.
   void clear();
+  // The transaction has committed, and its records stay: this chain is the log's from now on.
+  void keep(std::uint64_t lsn);
   // Outside of instances: an attempt begins, and another one, if this one fails.
   void begin() noexcept { saved_ = now_; }
   void rewind() noexcept { now_ = saved_; }

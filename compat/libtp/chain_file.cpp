@@ -28,6 +28,7 @@ ChainFile::ChainFile(const Domain &domain)
     made.blocks = 1;
     made.first_free = BlockIndex::kNone;
     made.numbers = 0;
+    made.first_kept = made.last_kept = BlockIndex::kNone;
     made.magic = kChainMagic;
     return true;
   });
@@ -75,6 +76,14 @@ void ChainFile::give(BlockIndex index) const {
   given.kind = BlockKind::kFree;
   given.next = header().first_free;
   header().first_free = index;
+}
+
+void ChainFile::give_all(BlockIndex head) const {
+  for (BlockIndex at = head; at != BlockIndex::kNone;) {
+    const BlockIndex next = block(at).next;
+    give(at);
+    at = next;
+  }
 }
 
 void ChainFile::grow() const {

@@ -35,6 +35,8 @@ class ChainFile {
   // Throws NoBlock.
   [[nodiscard]] BlockIndex take(BlockKind kind) const;
   void give(BlockIndex index) const;
+  // A head, and what is linked behind it.
+  void give_all(BlockIndex head) const;
 
   // More blocks than there were. Throws tmh::Error: kDiskFull, kSegmentFull.
   void grow() const;

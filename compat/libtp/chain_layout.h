@@ -44,9 +44,12 @@ struct ChainHeader {
   field<BlockIndex> first_free;
   // Identifiers and LSNs up to this may have been given.
   field<std::uint64_t> numbers;
+  // Of committed transactions whose records are kept, in the order of their commits.
+  field<BlockIndex> first_kept, last_kept;
 };
 
-enum class BlockKind : std::uint32_t { kFree = 0, kHead, kMore };
+// kKept: a head, of a committed transaction.
+enum class BlockKind : std::uint32_t { kFree = 0, kHead, kMore, kKept };
 
 // At the beginning of each block; of kMore nothing behind `next` is used.
 struct BlockHead {
@@ -58,7 +61,9 @@ struct BlockHead {
   field<std::uint64_t> last_lsn;
   // It is being rolled back, by whoever can.
   field<std::uint32_t> is_aborting;
-  field<std::uint32_t> unused;
+  // Of kKept.
+  field<BlockIndex> next_kept;
+  field<std::uint64_t> committed_lsn;
 };
 inline constexpr std::size_t kRecordsAt = 64;
 static_assert(sizeof(BlockHead) <= kRecordsAt);
@@ -66,6 +71,9 @@ static_assert(sizeof(BlockHead) <= kRecordsAt);
 using RecordType = std::uint32_t;
 // The next record goes on with this one's bytes.
 inline constexpr std::uint32_t kGoesOn = 1u << 31;
+// What the record tells of lies outside of segments, and is done again after a crash.
+inline constexpr std::uint32_t kElsewhere = 1u << 30;
+inline constexpr std::uint32_t kTypeBits = kElsewhere - 1;
 
 struct RecordHead {
   field<Place> before;
@@ -75,12 +83,12 @@ struct RecordHead {
   // Of what follows; it takes whole words.
   field<std::uint32_t> bytes;
 };
-static_assert(sizeof(RecordHead) == 24 && sizeof(BlockHead) == 40);
+static_assert(sizeof(RecordHead) == 24 && sizeof(BlockHead) == 48);
 static_assert(kRecordsAt % alignof(RecordHead) == 0 && kBlockBytes % alignof(RecordHead) == 0);
 static_assert(sizeof(ChainHeader) <= kBlockBytes);
 
 // The library's own types.
-inline constexpr RecordType kOwnTypes = 0x7fff'0000;
+inline constexpr RecordType kOwnTypes = 0x1000'0000;
 // Bytes as they were: an address, then the bytes.
 inline constexpr RecordType kBytesBefore = kOwnTypes + 1;
 // Locks that the transaction has: NotedLock, one or more.
@@ -91,6 +99,6 @@ struct NotedLock {
   std::uint64_t mode;
 };
 static_assert(sizeof(NotedLock) == 24);
-static_assert(kBytesBefore < kGoesOn && kLocksTaken < kGoesOn);
+static_assert(kBytesBefore <= kTypeBits && kLocksTaken <= kTypeBits);
 
 }  // namespace tmh::tp

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "compat/libtp/kept_log.h"
 #include "hierarchy/api/handles.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
@@ -36,6 +37,21 @@ Domain open_domain(const std::string &home, const tp_options &options) {
   return Domain::open(home, domain);
 }
 
+lock::ModeSet modes_of(const tp_modes *given) {
+  if (given == nullptr) return lock::ModeSet::hierarchical();
+  lock::ModeSet modes{};
+  if (given->conflicts == nullptr || given->count == 0 || given->count > lock::kModesMax)
+    throw Error(Errc::kBadArgument,
+                "lock modes: 1 to " + std::to_string(lock::kModesMax) + ", with their matrix");
+  modes.count = given->count;
+  modes.writes = given->writes;
+  for (unsigned held = 0; held < given->count; ++held)
+    for (unsigned wanted = 0; wanted < given->count; ++wanted)
+      if (given->conflicts[held * given->count + wanted] != 0)
+        modes.conflicts[held] |= lock::ModeSet::bit(lock::Mode{wanted});
+  return modes;
+}
+
 }  // namespace
 
 Environment::Environment(const std::string &home, const tp_options &options)
@@ -43,9 +59,12 @@ Environment::Environment(const std::string &home, const tp_options &options)
   if (options.victim > TP_LOWEST_PRIORITY)
     throw Error(Errc::kBadArgument, "victim " + std::to_string(options.victim));
   managers_ = std::make_unique<Managers>(domain_);
+  if ((options.flags & ~static_cast<unsigned>(TP_LOG_KEEP)) != 0)
+    throw Error(Errc::kBadArgument, "unknown flags of tp_open()");
+  managers_->keep_log((options.flags & TP_LOG_KEEP) != 0);
   for (std::size_t i = 0; i < options.type_count; ++i) managers_->types().add(options.types[i]);
   lock::LockTable *locks_of_domain = nullptr;
-  throw_unless_ok(impl_->open_locks(this, &locks_of_domain));
+  throw_unless_ok(impl_->open_locks(modes_of(options.modes), this, &locks_of_domain));
   managers_->use(locks_of_domain);
   locks().use({.first_look_ns = (options.first_look_us == 0 ? 1000 : options.first_look_us) * 1000,
                .victim = static_cast<lock::Victim>(options.victim)});
@@ -136,13 +155,7 @@ Slot Environment::take_slot(std::uint64_t id) {
 // REQUIRES: its chain is empty.
 void Environment::give_slot(const Slot &slot) {
   TMH_ASSERT(slot.head != BlockIndex::kNone);
-  chains().run([&](Fields) {
-    for (BlockIndex at = slot.head; at != BlockIndex::kNone;) {
-      const BlockIndex next = chains().block(at).next;
-      chains().give(at);
-      at = next;
-    }
-  });
+  chains().run([&](Fields) { chains().give_all(slot.head); });
   locks().end(slot.locker);
 }
 
@@ -157,10 +170,12 @@ std::unique_ptr<Transaction> Environment::begin() {
 
 void Environment::recycle(const Transaction &ended) noexcept {
   TMH_ASSERT(ended.state() == TP_IDLE);
+  // The log has its blocks.
+  if (ended.is_kept()) locks().end(ended.slot().locker);
   const std::scoped_lock guard(mutex_);
   TMH_ASSERT(running_ > 0);
   --running_;
-  idle_.push_back(ended.slot());
+  if (!ended.is_kept()) idle_.push_back(ended.slot());
 }
 
 void Environment::detach(const Transaction &transaction) {
@@ -204,6 +219,7 @@ Errc Environment::begin_life() try {
     if (!managers_->is_durable()) {
       header.blocks = 1;
       header.first_free = BlockIndex::kNone;
+      header.first_kept = header.last_kept = BlockIndex::kNone;
     }
     return Found{header.blocks, header.numbers};
   });
@@ -211,12 +227,12 @@ Errc Environment::begin_life() try {
   std::vector<bool> is_used(found.blocks, false);
   for (std::uint32_t i = 1; i < found.blocks; ++i) {
     const BlockIndex head{i};
-    const bool is_begun = chains().run([&](Fields) {
+    const BlockKind kind = chains().run([&](Fields) {
       const BlockHead &block = chains().block(head);
-      return block.kind == BlockKind::kHead && block.last != Place::kNone;
+      return block.last == Place::kNone ? BlockKind::kFree : block.kind.load();
     });
-    if (!is_begun) continue;
-    adopt(head);
+    if (kind != BlockKind::kHead && kind != BlockKind::kKept) continue;
+    if (kind == BlockKind::kHead) adopt(head);
     chains().run([&](Fields) {
       for (BlockIndex at = head; at != BlockIndex::kNone; at = chains().block(at).next) {
         if (is_used.at(static_cast<std::uint32_t>(at)))
@@ -226,7 +242,7 @@ Errc Environment::begin_life() try {
     });
   }
   free_others(is_used);
-  return Errc::kOk;
+  return KeptLog(*managers_).redo();
 } catch (const Error &error) {
   return platform::fail(error.errc(), error.what());
 } catch (const std::exception &error) {
@@ -289,13 +305,7 @@ bool Environment::resolve(const Slot &slot, std::uint64_t id) {
     return false;
   }
   left.undo_all();
-  chains().run([&](Fields) {
-    for (BlockIndex at = slot.head; at != BlockIndex::kNone;) {
-      const BlockIndex next = chains().block(at).next;
-      chains().give(at);
-      at = next;
-    }
-  });
+  chains().run([&](Fields) { chains().give_all(slot.head); });
   return true;
 }
 

@@ -33,6 +33,9 @@ class Managers {
     return *locks_;
   }
   [[nodiscard]] RecordTypes &types() noexcept { return types_; }
+  // Records stay behind the commit.
+  void keep_log(bool keeps) noexcept { keeps_log_ = keeps; }
+  [[nodiscard]] bool keeps_log() const noexcept { return keeps_log_; }
   [[nodiscard]] bool is_durable() const { return domain_.durability() != Durability::kNone; }
   [[nodiscard]] bool is_strict() const { return domain_.durability() == Durability::kStrict; }
 
@@ -46,6 +49,7 @@ class Managers {
   const ChainFile chains_;
   RecordTypes types_;
   lock::LockTable *locks_ = nullptr;
+  bool keeps_log_ = false;
   // The next life's numbers are larger.
   std::atomic<std::uint64_t> numbers_kept_{0};
 };

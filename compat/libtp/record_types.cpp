@@ -18,18 +18,18 @@ void RecordTypes::add(const tp_type &type) {
   if ((type.flags & ~static_cast<unsigned>(TP_FIELDS)) != 0)
     throw Error(Errc::kBadArgument, number + ": unknown flags");
   TMH_ASSERT(type.type < kOwnTypes);
-  const Undo undo{type.undo, type.context, type.flags};
+  const Undo undo{type.undo, type.context, type.flags, type.redo};
   const std::unique_lock guard(mutex_);
   const auto [known, is_new] = undos_.emplace(type.type, undo);
   if (!is_new && (known->second.function != undo.function || known->second.flags != undo.flags ||
-                  known->second.context != undo.context))
+                  known->second.context != undo.context || known->second.redo != undo.redo))
     throw Error(Errc::kBadArgument, number + " has another undo already");
 }
 
 static_assert(TP_TYPE_MAX < kOwnTypes);
 
 std::optional<Undo> RecordTypes::find(RecordType type) const {
-  TMH_ASSERT((type & kGoesOn) == 0);
+  TMH_ASSERT(type <= kTypeBits);
   switch (type) {
     case kBytesBefore:
       return Undo{put_bytes_back, nullptr, TP_FIELDS};

@@ -23,6 +23,7 @@ struct Undo {
   tp_undo_fn function = nullptr;
   void *context = nullptr;
   unsigned flags = TP_FIELDS;
+  tp_redo_fn redo = nullptr;
 };
 
 class RecordTypes {

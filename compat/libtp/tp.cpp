@@ -5,99 +5,22 @@
 #include <tp.h>
 
 #include <memory>
-#include <new>
 #include <string>
 
-#include "compat/libtp/environment.h"
-#include "compat/libtp/transaction.h"
+#include "compat/libtp/calls.h"
 #include "compat/libtp/words.h"
 #include "platform/assert.h"
-#include "platform/failure.h"
-
-struct tp_env {
-  tmh::tp::Environment environment;
-};
-struct tp_txn {
-  tmh::tp::Environment *env;
-  std::unique_ptr<tmh::tp::Transaction> transaction;
-};
 
 namespace {
 
+using namespace tmh::tp;  // NOLINT(google-build-using-namespace): it defines C functions alone
 using tmh::Errc;
-using tmh::tp::Refused;
-using tmh::tp::Transaction;
-
-std::string &last_error() noexcept {
-  thread_local std::string text;
-  return text;
-}
-
-int failed(Errc error, const std::string &why) noexcept {
-  try {
-    last_error() = why.empty() ? tmh::message(error) : why;
-  } catch (const std::bad_alloc &) {
-    last_error().clear();
-  }
-  return static_cast<int>(error);
-}
-
-int refused(const char *what) noexcept { return failed(Errc::kBadArgument, what); }
-
-// What a call returns, for what it throws.
-template <class Call>
-int guarded(const Call &call) {
-  try {
-    call();
-    return TP_OK;
-  } catch (const tmh::Error &error) {
-    return failed(error.errc(), error.what());
-  } catch (const Refused &refused) {
-    return failed(static_cast<Errc>(refused.why), "a step, or an undo, has refused");
-  } catch (const std::bad_alloc &) {
-    return failed(Errc::kOutOfMemory, "");
-  }
-}
-
-// The transaction remembers.
-template <class Call>
-int guarded_in(tp_txn *txn, const Call &call) {
-  if (txn == nullptr || txn->transaction == nullptr) return refused("no transaction");
-  const int error = guarded([&] { call(*txn->transaction); });
-  if (error != TP_OK) txn->transaction->note_error(error);
-  return error;
-}
 
 Transaction &of(tp_step_t *step) noexcept {
   TMH_ASSERT(step != nullptr);
   return *static_cast<Transaction *>(step);
 }
 
-static_assert(TP_EXCLUSIVE == static_cast<int>(tmh::lock::Mode::kExclusive) &&
-              TP_SHARED == static_cast<int>(tmh::lock::Mode::kShared));
-static_assert(TP_LOWEST_PRIORITY == static_cast<int>(tmh::lock::Victim::kLowestPriority));
-static_assert(TP_EARGUMENT == static_cast<int>(Errc::kBadArgument) &&
-              TP_ENOSTEP == static_cast<int>(Errc::kEndWithoutBegin) &&
-              TP_ERUNNING == static_cast<int>(Errc::kInstanceRunning));
-static_assert(TP_EDEADLOCK == static_cast<int>(Errc::kDeadlock) &&
-              TP_ENOTLOCKED == static_cast<int>(Errc::kNotLocked));
-
-[[nodiscard]] bool is_mode(tp_mode mode) noexcept {
-  return static_cast<unsigned>(mode) <= TP_EXCLUSIVE;
-}
-[[nodiscard]] tmh::lock::Mode mode_of(tp_mode mode) noexcept {
-  return tmh::lock::Mode{static_cast<std::uint32_t>(mode)};
-}
-[[nodiscard]] tmh::lock::ObjectId object_of(const tp_object &object) noexcept {
-  return {object.space, object.id};
-}
-[[nodiscard]] tmh::lock::Patience patience_of(std::uint64_t wait_us) noexcept {
-  return wait_us > ~0ull / 1000 ? tmh::lock::Patience::endless()
-                                : tmh::lock::Patience{wait_us * 1000};
-}
-
-// What the body, or another part of the program, throws through it leaves the transaction as it was
-// before the step.
 int run_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument, bool commits) {
   if (body == nullptr) return refused("a step without a body");
   return guarded_in(txn, [&](Transaction &transaction) {
@@ -250,47 +173,35 @@ int tp_log_bytes(tp_step_t *step, const void *address, size_t bytes, tp_lsn *lsn
 }
 
 void tp_load(tp_step_t *, const void *from, void *to, size_t bytes) {
-  tmh::tp::load_bytes(static_cast<const std::byte *>(from), static_cast<std::byte *>(to), bytes);
+  load_bytes(static_cast<const std::byte *>(from), static_cast<std::byte *>(to), bytes);
 }
 void tp_store(tp_step_t *, void *to, const void *from, size_t bytes) {
-  tmh::tp::store_bytes(static_cast<std::byte *>(to), static_cast<const std::byte *>(from), bytes);
+  store_bytes(static_cast<std::byte *>(to), static_cast<const std::byte *>(from), bytes);
 }
 
-int tp_lock(tp_txn *txn, tp_object object, enum tp_mode mode, uint64_t wait_us) {
-  if (!is_mode(mode)) return refused("no such lock mode");
+int tp_lock(tp_txn *txn, tp_object object, unsigned mode, uint64_t wait_us) {
   return guarded_in(txn, [&](Transaction &transaction) {
-    tmh::tp::throw_unless_ok(
-        transaction.lock(object_of(object), mode_of(mode), patience_of(wait_us)));
+    throw_unless_ok(transaction.lock(object_of(object), mode_of(mode), patience_of(wait_us)));
   });
 }
 
-int tp_lock_trade(tp_txn *txn, tp_object object, enum tp_mode from, enum tp_mode to,
-                  uint64_t wait_us) {
-  if (!is_mode(from) || !is_mode(to)) return refused("no such lock mode");
+int tp_lock_trade(tp_txn *txn, tp_object object, unsigned from, unsigned to, uint64_t wait_us) {
   return guarded_in(txn, [&](Transaction &transaction) {
-    tmh::tp::throw_unless_ok(
+    throw_unless_ok(
         transaction.trade(object_of(object), mode_of(from), mode_of(to), patience_of(wait_us)));
   });
 }
 
-int tp_unlock(tp_txn *txn, tp_object object, enum tp_mode mode) {
-  if (!is_mode(mode)) return refused("no such lock mode");
+int tp_unlock(tp_txn *txn, tp_object object, unsigned mode) {
   return guarded_in(txn, [&](Transaction &transaction) {
-    tmh::tp::throw_unless_ok(transaction.unlock(object_of(object), mode_of(mode)));
+    throw_unless_ok(transaction.unlock(object_of(object), mode_of(mode)));
   });
 }
 
 int tp_set_priority(tp_txn *txn, int priority) {
   return guarded_in(txn, [&](Transaction &transaction) {
-    tmh::tp::throw_unless_ok(
-        txn->env->managers().locks().set_priority(transaction.slot().locker, priority));
+    throw_unless_ok(txn->env->managers().locks().set_priority(transaction.slot().locker, priority));
   });
-}
-
-int tp_look_for_deadlocks(tp_env *env, unsigned *victims) {
-  if (env == nullptr || victims == nullptr) return refused("no environment");
-  *victims = env->environment.managers().locks().look();
-  return TP_OK;
 }
 
 int tp_settle(tp_env *env) {

@@ -57,6 +57,20 @@ void Transaction::check_running() const {
                     (state_ == TP_ABORTING ? " is being rolled back" : " has ended"));
 }
 
+namespace {
+
+// visit(record) of all, last one first, in the running instance.
+template <class Visit>
+void for_each_record(const Chain &chain, const Visit &visit) {
+  for (Place at = chain.last(); at != Place::kNone;) {
+    const Record record = chain.read(at);
+    visit(record);
+    at = record.before;
+  }
+}
+
+}  // namespace
+
 template <class Attempt>
 void Transaction::run_instance(unsigned flags, const Site *site, const Attempt &attempt) {
   for (;;) {
@@ -100,7 +114,7 @@ void Transaction::run(unsigned flags, const Site *site, const Body &body, bool c
       has_noted_ = false;
       const int why = body.run(this, body.argument);
       if (why != 0) throw Refused{why};
-      if (commits && !chain_.is_empty()) chain_.clear();
+      if (commits && !chain_.is_empty()) end_chain();
     });
   } catch (...) {
     chain_.rewind();
@@ -127,13 +141,26 @@ void Transaction::commit() {
   if (!chain_.is_empty()) {
     state_ = TP_COMMITTING;
     try {
-      run_instance(TP_FIELDS, nullptr, [&] { chain_.clear(); });
+      chain_.begin();
+      run_instance(TP_FIELDS, nullptr, [&] {
+        chain_.rewind();
+        end_chain();
+      });
     } catch (...) {
+      chain_.rewind();
       state_ = TP_RUNNING;
       throw;
     }
   }
   end(true);
+}
+
+void Transaction::end_chain() {
+  is_kept_ = is_elsewhere_ || managers_.keeps_log();
+  if (is_kept_)
+    chain_.keep(managers_.draw_lsn());
+  else
+    chain_.clear();
 }
 
 void Transaction::end(bool must_be_durable) {
@@ -211,25 +238,30 @@ void Transaction::roll_back(std::uint64_t to_lsn) {
 }
 
 std::uint64_t Transaction::append(RecordType type, std::span<const std::byte> first,
-                                  std::span<const std::byte> second) {
+                                  std::span<const std::byte> second, bool is_elsewhere) {
   TMH_ASSERT(is_in_step_);
   const std::uint64_t lsn = managers_.draw_lsn();
-  if (commits_ || observe::is_planted(observe::Planted::kNoUndoRecord)) return lsn;
+  // What is undone never is not stored; but for those who read the log.
+  const bool is_needed = !commits_ || is_elsewhere_ || managers_.keeps_log();
+  if (!is_needed || observe::is_planted(observe::Planted::kNoUndoRecord)) return lsn;
   TMH_ASSERT(lsn > chain_.last_lsn());
   if (!has_noted_ && !unnoted_.empty()) {
     has_noted_ = true;
     chain_.append(id_, kLocksTaken, lsn, std::as_bytes(std::span(unnoted_)), {});
-    return append(type, first, second);
+    return append(type, first, second, is_elsewhere);
   }
-  chain_.append(id_, type, lsn, first, second);
+  chain_.append(id_, is_elsewhere ? type | kElsewhere : type, lsn, first, second);
   return lsn;
 }
 
 std::uint64_t Transaction::log(RecordType type, std::span<const std::byte> data) {
   if (!is_in_step_) throw Error(Errc::kEndWithoutBegin, "a record is logged in a step");
-  if (type == 0 || type > TP_TYPE_MAX || !managers_.types().find(type).has_value())
+  const auto known = type == 0 || type > TP_TYPE_MAX ? std::nullopt : managers_.types().find(type);
+  if (!known.has_value())
     throw Error(Errc::kBadArgument, "record type " + std::to_string(type) + " is not known");
-  return append(type, data, {});
+  const bool is_elsewhere = known->redo != nullptr;
+  if (is_elsewhere) is_elsewhere_ = true;
+  return append(type, data, {}, is_elsewhere);
 }
 
 std::uint64_t Transaction::log_bytes(const void *address, std::size_t bytes) {
@@ -243,7 +275,7 @@ std::uint64_t Transaction::log_bytes(const void *address, std::size_t bytes) {
   const auto at = reinterpret_cast<std::uint64_t>(address);
   std::vector<std::byte> before(bytes);
   load_bytes(from, before.data(), bytes);
-  return append(kBytesBefore, std::as_bytes(std::span(&at, 1)), before);
+  return append(kBytesBefore, std::as_bytes(std::span(&at, 1)), before, false);
 }
 
 lock::Patience Transaction::patience_here(lock::Patience wanted) const noexcept {
@@ -281,23 +313,24 @@ Errc Transaction::unlock(const lock::ObjectId &object, lock::Mode mode) {
 
 void Transaction::inherit() {
   TMH_ASSERT(!is_step_here());
-  run_instance(TP_FIELDS, nullptr, [&] { chain_.learn(); });
+  run_instance(TP_FIELDS, nullptr, [&] {
+    chain_.learn();
+    for_each_record(chain_, [&](const Record &record) {
+      if (record.is_elsewhere) is_elsewhere_ = true;
+    });
+  });
   unnoted_.clear();
 }
 
-namespace {
-
-// visit(record) of all, last one first, in the running instance.
-template <class Visit>
-void for_each_record(const Chain &chain, const Visit &visit) {
-  for (Place at = chain.last(); at != Place::kNone;) {
-    const Record record = chain.read(at);
-    visit(record);
-    at = record.before;
-  }
+std::optional<Record> Transaction::find(std::uint64_t lsn) const {
+  return managers_.chains().run([&](Fields) {
+    std::optional<Record> found;
+    for_each_record(chain_, [&](const Record &record) {
+      if (record.lsn == lsn) found = record;
+    });
+    return found;
+  });
 }
-
-}  // namespace
 
 bool Transaction::is_known() const {
   return managers_.chains().run([&](Fields) {

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,7 +55,8 @@ class Transaction final : public tp_step_s {
   [[nodiscard]] int error() const noexcept { return error_; }
   void note_error(int error) noexcept { error_ = error; }
   [[nodiscard]] std::uint64_t last_lsn() const noexcept { return chain_.last_lsn(); }
-  [[nodiscard]] bool is_in_step() const noexcept { return is_in_step_; }
+  // It has committed, and its records are the log's.
+  [[nodiscard]] bool is_kept() const noexcept { return is_kept_; }
 
   struct Body {
     tp_body_fn run;
@@ -83,6 +85,8 @@ class Transaction final : public tp_step_s {
 
   // Of a chain that another one has begun.
   void inherit();
+  // The record of that LSN; empty: none of this transaction.
+  [[nodiscard]] std::optional<Record> find(std::uint64_t lsn) const;
   [[nodiscard]] bool is_known() const;
   [[nodiscard]] std::vector<NotedLock> noted_locks() const;
 
@@ -93,9 +97,11 @@ class Transaction final : public tp_step_s {
   void run_instance(unsigned flags, const Site *site, const Attempt &attempt);
   void undo_last();
   [[nodiscard]] std::uint64_t append(RecordType type, std::span<const std::byte> first,
-                                     std::span<const std::byte> second);
+                                     std::span<const std::byte> second, bool is_elsewhere);
   [[nodiscard]] lock::Patience patience_here(lock::Patience wanted) const noexcept;
   void end(bool must_be_durable);
+  // In the instance that commits.
+  void end_chain();
 
   Managers &managers_;
   const Slot slot_;
@@ -106,6 +112,9 @@ class Transaction final : public tp_step_s {
   bool is_in_step_ = false;
   // The last step: no undo records.
   bool commits_ = false;
+  // A record tells of what lies outside of segments.
+  bool is_elsewhere_ = false;
+  bool is_kept_ = false;
   // The step's instance has noted the locks.
   bool has_noted_ = false;
   // Taken for writing, and in no record yet.

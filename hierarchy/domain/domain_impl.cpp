@@ -30,7 +30,7 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
   return waits;
 }
 
-Errc DomainImpl::open_locks(lock::Heir *heir, lock::LockTable **out) {
+Errc DomainImpl::open_locks(const lock::ModeSet &modes, lock::Heir *heir, lock::LockTable **out) {
   TMH_ASSERT(out != nullptr);
   const auto guard = segments_.lock();
   const auto open = keep_open();
@@ -42,10 +42,9 @@ Errc DomainImpl::open_locks(lock::Heir *heir, lock::LockTable **out) {
     auto table = std::make_unique<lock::LockTable>();
     const std::uint64_t incarnation =
         memory.participant(slot_).incarnation.load(std::memory_order_relaxed);
-    TMH_TRY(table->open(folder_lock.held(),
-                        folder_ + "/" + storage::name_of(storage::DomainFile::kLocks),
-                        memory.state().life, lock::ModeSet::hierarchical(),
-                        {&memory.participant(0), slot_, incarnation}, heir));
+    TMH_TRY(table->open(
+        folder_lock.held(), folder_ + "/" + storage::name_of(storage::DomainFile::kLocks),
+        memory.state().life, modes, {&memory.participant(0), slot_, incarnation}, heir));
     TMH_TRY(memory.in_place().enter(storage::DomainFile::kLocks, table->file().fd(),
                                     lock::kLockFileBytesMin));
     parts_.locks = std::move(table);

@@ -81,8 +81,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc check_commits() const noexcept;
   // The domain's lock table, for as long as the domain is open. heir: see LockTable::open(); it
   // outlives the domain, and is the first caller's. Errors: those of LockTable::open();
-  // kBadArgument: another heir; kFileReplaced.
-  [[nodiscard]] Errc open_locks(lock::Heir *heir, lock::LockTable **out);
+  // kBadArgument: another heir, or other modes; kFileReplaced.
+  [[nodiscard]] Errc open_locks(const lock::ModeSet &modes, lock::Heir *heir,
+                                lock::LockTable **out);
 
   // See DomainParts.
   void wake_sleepers() const noexcept { parts_.wake_sleepers(); }

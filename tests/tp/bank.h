@@ -40,7 +40,7 @@ inline int call(tp_step_t *step, void *argument) {
 class Bank {
  public:
   Bank(const std::string &folder, std::size_t accounts, int durability = 1) : accounts_(accounts) {
-    const tp_type type{kAdded, "added", take_back, nullptr, TP_FIELDS};
+    const tp_type type{kAdded, "added", take_back, nullptr, TP_FIELDS, nullptr};
     tp_options options{};
     options.durability = durability;
     options.types = &type;
@@ -56,9 +56,7 @@ class Bank {
   Bank &operator=(const Bank &) = delete;
 
   [[nodiscard]] tp_env *env() const { return env_; }
-  [[nodiscard]] std::uint64_t *word(std::size_t account) const {
-    return words_ + account * 512;
-  }
+  [[nodiscard]] std::uint64_t *word(std::size_t account) const { return words_ + account * 512; }
 
   int step(tp_txn *txn, unsigned flags, const std::function<int(tp_step_t *)> &body) const {
     return tp_step(txn, flags, call, const_cast<std::function<int(tp_step_t *)> *>(&body));

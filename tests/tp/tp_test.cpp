@@ -58,7 +58,7 @@ class TpTest : public ::testing::TestWithParam<int> {
   }
 
   void open() {
-    const tp_type type{kAdded, "added", take_back, &undone_, TP_FIELDS};
+    const tp_type type{kAdded, "added", take_back, &undone_, TP_FIELDS, nullptr};
     tp_options options{};
     options.durability = GetParam();
     options.types = &type;
@@ -363,7 +363,7 @@ TEST_P(TpTest, WrongCallsAreRefused) {
           }),
       TP_OK);
   EXPECT_STRNE(tp_last_error(), "");
-  const tp_type other{kAdded, "other", nullptr, nullptr, TP_FIELDS};
+  const tp_type other{kAdded, "other", nullptr, nullptr, TP_FIELDS, nullptr};
   EXPECT_EQ(tp_record_type(env_, &other), TP_EARGUMENT);
   EXPECT_EQ(tp_abort(txn), TP_OK);
 }
