@@ -40,6 +40,18 @@ if(TMH_BUILD_TESTS)
 endif()
 get_property(TMH_FIGURE_TARGETS GLOBAL PROPERTY TMH_FIGURE_TARGETS)
 
+# Programs in C on tp.h.
+file(GLOB tmh_tp_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/libtp/*.c")
+foreach(source ${tmh_tp_examples})
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(tp_${name} "${source}")
+  target_compile_options(tp_${name} PRIVATE -Wall -Wextra -Werror)
+  target_link_libraries(tp_${name} PRIVATE tmh::tp)
+  set_target_properties(tp_${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/libtp")
+  tmh_add_program_test(example.libtp.${name} "quick;example" tp_${name})
+endforeach()
+
 # 3. The demo.
 file(GLOB tmh_demo CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/inverted_index/*.cpp")
 if(tmh_demo)

@@ -172,7 +172,8 @@ int tp_log_bytes(tp_step_t *step, const void *address, size_t bytes, tp_lsn *lsn
 /* Loads and stores of TP_FIELDS; right in other steps, too. */
 void tp_load(tp_step_t *step, const void *from, void *to, size_t bytes);
 void tp_store(tp_step_t *step, void *to, const void *from, size_t bytes);
-tp_txn *tp_step_txn(tp_step_t *step);
+/* The running step of a transaction, of its pinned pages, too; null: none runs. */
+tp_step_t *tp_running_step(tp_txn *txn);
 
 /* --- The log -------------------------------------------------------------------------------- */
 
@@ -189,6 +190,44 @@ int tp_log_roll(tp_env *env, tp_lsn from, tp_visit_fn visit, void *argument);
 int tp_log_unroll(tp_txn *txn);
 /* Records of transactions that committed before this LSN need not be kept. */
 int tp_log_forget(tp_env *env, tp_lsn before);
+
+/* --- Buffers: pages of files, pinned ---------------------------------------------------------- */
+
+#define TP_PAGE_BYTES 4096
+
+/* A file of the domain as pages, up to 64 GiB. flags, mode: of open(2); O_CREAT makes it, O_RDWR or
+ * nothing else. *fid: the same in every process, so that tp_object {fid, page} names a page. */
+int tp_buf_open(tp_env *env, const char *file, int flags, unsigned mode, int *fid);
+/* The page, which stays where it is; the file grows to have it. From a transaction's first pin to
+ * its last unpin runs one step (TP_PAGES): what it stores in pages, after tp_log() or
+ * tp_log_bytes(), is there with these records or not at all. The step sees the newest state at
+ * each lock that the transaction gets meanwhile: tp_lock() may wait here, for what has been logged
+ * and stored before becomes a step of its own.
+ * *bytes: TP_PAGE_BYTES, or 0: nothing has been stored there yet. By one thread, which runs no
+ * other step; other threads of the process wait with steps of TP_PAGES. */
+int tp_buf_pin(tp_txn *txn, int fid, uint64_t page, size_t *bytes, void **address);
+/* TP_ENOTLOCKED: another transaction has stored to the same 64 bytes: a lock was forgotten. What
+ * this one has stored since its last lock is gone; it can only abort. */
+int tp_buf_unpin(tp_txn *txn, void *address);
+/* Returns when what has been committed is in the file, and that on the disk. */
+int tp_buf_sync(tp_env *env, int fid);
+
+/* --- Waits ---------------------------------------------------------------------------------- */
+
+/* An event is a number of the caller's. Between processes; what is said of it may be another
+ * event's, too: look again at what you wait for. */
+int tp_event(tp_env *env, uint64_t event, uint32_t *now);
+/* Returns when it is no longer `seen`. TP_ETIMEOUT. Not in a step. */
+int tp_sleep_on(tp_env *env, uint64_t event, uint32_t seen, uint64_t wait_us);
+int tp_wake(tp_env *env, uint64_t event);
+
+struct tp_wait_counts {
+  uint64_t locks, lock_ns;
+  uint64_t log, log_ns; /* for the disk, in tp_commit() and tp_log_flush() */
+  uint64_t events, event_ns;
+};
+/* Of all processes, as tp_lock_totals(). */
+int tp_waits(tp_env *env, struct tp_wait_counts *counts);
 
 /* --- Locks -------------------------------------------------------------------------------- */
 
@@ -215,6 +254,8 @@ int tp_lock(tp_txn *txn, tp_object object, unsigned mode, uint64_t wait_us);
  * others in between. */
 int tp_lock_trade(tp_txn *txn, tp_object object, unsigned from, unsigned to,
                   uint64_t wait_us);
+/* All of them. REQUIRES of the caller: as tp_unlock(). */
+int tp_unlock_all(tp_txn *txn);
 /* One count. REQUIRES of the caller: nobody may see what it guards change back. */
 int tp_unlock(tp_txn *txn, tp_object object, unsigned mode);
 

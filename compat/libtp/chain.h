@@ -50,6 +50,10 @@ class Chain {
   void clear();
   // The transaction has committed, and its records stay: this chain is the log's from now on.
   void keep(std::uint64_t lsn);
+  // To take back what an append has done before it threw.
+  class Mark;
+  [[nodiscard]] Mark mark() const noexcept;
+  void back_to(const Mark &mark) noexcept;
   // Outside of instances: an attempt begins, and another one, if this one fails.
   void begin() noexcept { saved_ = now_; }
   void rewind() noexcept { now_ = saved_; }
@@ -72,5 +76,13 @@ class Chain {
   const BlockIndex head_;
   End now_, saved_;
 };
+
+class Chain::Mark {
+  friend class Chain;
+  explicit Mark(const End &end) noexcept : end_(end) {}
+  const End end_;
+};
+inline Chain::Mark Chain::mark() const noexcept { return Mark(now_); }
+inline void Chain::back_to(const Mark &mark) noexcept { now_ = mark.end_; }
 
 }  // namespace tmh::tp

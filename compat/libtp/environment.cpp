@@ -1,6 +1,7 @@
 // compat/libtp/environment.cpp -- opening, and what an earlier life and dead processes have left.
 #include "compat/libtp/environment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "compat/libtp/kept_log.h"
@@ -111,19 +112,35 @@ void Environment::map_all() {
     options.offset_bytes = record.offset_bytes;
     options.layout = static_cast<Layout>(record.layout);
     std::error_code error;
-    if (Segment segment = domain_.map(record.name, options, error)) segments_.push_back(segment);
+    if (const Segment segment = domain_.map(record.name, options, error)) add_segment(segment);
   }
 }
 
-Segment Environment::map(const std::string &file, const SegmentOptions &options) {
+void Environment::add_segment(const Segment &segment) {
+  const auto found = impl_->segments().at(segment.data());
+  if (found == nullptr) throw Error(Errc::kNotMapped, segment.name());
+  segments_.push_back({segment, found->number});
+}
+
+Segment Environment::map(const std::string &file, const SegmentOptions &options, int *number) {
   const std::scoped_lock guard(segments_mutex_);
-  for (const Segment &segment : segments_) {
-    if (segment.name() != file) continue;
-    if (options.size_bytes > segment.size_bytes()) segment.grow(options.size_bytes);
-    return segment;
-  }
-  segments_.push_back(domain_.map(file, options));
-  return segments_.back();
+  const auto find = [&] {
+    return std::find_if(segments_.begin(), segments_.end(),
+                        [&](const Mapped &mapped) { return mapped.segment.name() == file; });
+  };
+  if (find() == segments_.end()) add_segment(domain_.map(file, options));
+  const auto found = find();
+  const Mapped &mapped = found == segments_.end() ? segments_.back() : *found;
+  if (options.size_bytes > mapped.segment.size_bytes()) mapped.segment.grow(options.size_bytes);
+  if (number != nullptr) *number = static_cast<int>(mapped.number);
+  return mapped.segment;
+}
+
+Segment Environment::segment_at(int number) const {
+  const std::scoped_lock guard(segments_mutex_);
+  for (const Mapped &mapped : segments_)
+    if (number >= 0 && mapped.number == static_cast<std::uint32_t>(number)) return mapped.segment;
+  throw Error(Errc::kBadArgument, "no file " + std::to_string(number));
 }
 
 // --- Slots ------------------------------------------------------------------------------------

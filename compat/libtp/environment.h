@@ -40,7 +40,12 @@ class Environment final : public lock::Heir {
 
   // It stays mapped while the domain is open. The domain's segments of a fixed address are mapped
   // from the beginning: what the dead have done may have to be undone there.
-  [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options);
+  // *number: the domain's of it, the same in every process; may be null.
+  [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options,
+                            int *number = nullptr);
+
+  // Throws Error(kBadArgument): none has that number.
+  [[nodiscard]] Segment segment_at(int number) const;
 
   [[nodiscard]] std::unique_ptr<Transaction> begin();
   // It has ended: its slot is the next one's.
@@ -68,6 +73,7 @@ class Environment final : public lock::Heir {
   void resolve_stranded();
   void look_after_the_dead();
   void map_all();
+  void add_segment(const Segment &segment);
 
   struct Orphan {
     Slot slot;
@@ -78,8 +84,12 @@ class Environment final : public lock::Heir {
   std::shared_ptr<detail::DomainImpl> impl_;
   // Null: closed.
   std::unique_ptr<Managers> managers_;
-  std::mutex segments_mutex_;
-  std::vector<Segment> segments_;
+  mutable std::mutex segments_mutex_;
+  struct Mapped {
+    Segment segment;
+    std::uint32_t number;
+  };
+  std::vector<Mapped> segments_;
   std::mutex mutex_;
   std::vector<Slot> idle_;
   std::vector<Orphan> orphans_;

@@ -1,6 +1,7 @@
 // compat/libtp/managers.cpp -- numbers that no later life draws again.
 #include "compat/libtp/managers.h"
 
+#include "compat/libtp/waits.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
 
@@ -13,6 +14,11 @@ constexpr std::uint64_t kNumbersAhead = std::uint64_t{1} << 24;
 
 void throw_unless_ok(Errc error) {
   if (error != Errc::kOk) throw Error(error, platform::failure_detail());
+}
+
+void Managers::await_log() const {
+  if (!is_durable()) return;
+  Waits(locks().file()).count(lock::WaitCause::kLog, [&] { domain_.flush(); });
 }
 
 std::uint64_t Managers::draw_id() {

@@ -39,6 +39,9 @@ class Managers {
   [[nodiscard]] bool is_durable() const { return domain_.durability() != Durability::kNone; }
   [[nodiscard]] bool is_strict() const { return domain_.durability() == Durability::kStrict; }
 
+  // Returns when all steps so far are durable; at once in a volatile domain.
+  void await_log() const;
+
   // Of a transaction. Outside of steps.
   [[nodiscard]] std::uint64_t draw_id();
   // In a step. Those behind a crash are larger.

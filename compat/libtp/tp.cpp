@@ -156,6 +156,12 @@ int tp_commit_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument)
   return error;
 }
 
+tp_step_t *tp_running_step(tp_txn *txn) {
+  if (txn == nullptr || txn->transaction == nullptr || !txn->transaction->is_in_step())
+    return nullptr;
+  return txn->transaction.get();
+}
+
 int tp_log(tp_step_t *step, uint32_t type, const void *data, size_t bytes, tp_lsn *lsn) {
   if (step == nullptr || (data == nullptr && bytes != 0)) return refused("a record of nothing");
   return guarded([&] {
@@ -195,6 +201,12 @@ int tp_lock_trade(tp_txn *txn, tp_object object, unsigned from, unsigned to, uin
 int tp_unlock(tp_txn *txn, tp_object object, unsigned mode) {
   return guarded_in(txn, [&](Transaction &transaction) {
     throw_unless_ok(transaction.unlock(object_of(object), mode_of(mode)));
+  });
+}
+
+int tp_unlock_all(tp_txn *txn) {
+  return guarded_in(txn, [&](Transaction &transaction) {
+    throw_unless_ok(txn->env->managers().locks().unlock_all(transaction.slot().locker));
   });
 }
 

@@ -23,8 +23,10 @@ extern "C" {
 
 int tp_log_flush(tp_env *env) {
   if (env == nullptr) return refused("no environment");
-  if (!env->environment.managers().is_durable()) return TP_OK;
-  return guarded([&] { env->environment.managers().domain().flush(); });
+  return guarded([&] {
+    if (is_step_here()) throw tmh::Error(Errc::kInstanceRunning, "a step never waits");
+    env->environment.managers().await_log();
+  });
 }
 
 int tp_log_read(tp_env *env, tp_txn *txn, tp_lsn lsn, tp_visit_fn visit, void *argument) {

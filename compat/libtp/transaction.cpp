@@ -49,6 +49,9 @@ Transaction::Transaction(Managers &managers, const Slot &slot, std::uint64_t id)
 }
 
 void Transaction::check_running() const {
+  if (pins_ != 0)
+    throw Error(Errc::kInstanceRunning,
+                "transaction " + std::to_string(id_) + ": pages are pinned");
   if (is_in_step_ || is_step_here())
     throw Error(Errc::kInstanceRunning, "transaction " + std::to_string(id_) + ": in a step");
   if (state_ != TP_RUNNING)
@@ -124,6 +127,71 @@ void Transaction::run(unsigned flags, const Site *site, const Body &body, bool c
   observe::step(observe::Step::kTpStepped);
 }
 
+// --- Pinned pages -----------------------------------------------------------------------------
+
+void Transaction::begin_pinned() {
+  // What is read without a lock is the caller's risk; what is stored, lines are compared for.
+  managers_.domain().begin(Isolation::kSnapshot);
+  chain_.begin();
+  has_noted_ = false;
+  is_in_step_ = true;
+  ++steps_here;
+}
+
+void Transaction::end_pinned() {
+  TMH_ASSERT(is_in_step_ && steps_here > 0);
+  is_in_step_ = false;
+  --steps_here;
+  Status status = Status::kAborted;
+  try {
+    status = managers_.domain().end(Durability::kBuffered);
+  } catch (...) {
+    chain_.rewind();
+    has_lost_ = true;
+    throw;
+  }
+  if (status == Status::kCommitted) {
+    if (has_noted_) unnoted_.clear();
+    observe::step(observe::Step::kTpStepped);
+    return;
+  }
+  chain_.rewind();
+  has_lost_ = true;
+}
+
+void Transaction::pin() {
+  if (pins_ == 0) {
+    check_running();
+    if (has_lost_) throw_lost();
+    begin_pinned();
+  }
+  ++pins_;
+}
+
+void Transaction::unpin() {
+  if (pins_ == 0) throw Error(Errc::kEndWithoutBegin, "no page is pinned");
+  if (--pins_ != 0) return;
+  end_pinned();
+  if (has_lost_) throw_lost();
+}
+
+void Transaction::throw_lost() const {
+  throw Error(Errc::kNotLocked, "transaction " + std::to_string(id_) +
+                                    " has stored what another one has stored to, without a lock: "
+                                    "it can only abort");
+}
+
+template <class Wait>
+Errc Transaction::between_steps(const Wait &wait) {
+  if (pins_ == 0) return wait();
+  end_pinned();
+  const Errc error = has_lost_ ? platform::fail(Errc::kNotLocked, "stored without a lock") : wait();
+  begin_pinned();
+  return error;
+}
+
+// --- Steps ------------------------------------------------------------------------------------
+
 void Transaction::step(unsigned flags, const Site *site, const Body &body) {
   run(flags, site, body, false);
 }
@@ -135,6 +203,7 @@ void Transaction::commit_step(unsigned flags, const Site *site, const Body &body
 
 void Transaction::commit() {
   check_running();
+  if (has_lost_) throw_lost();
   if (observe::is_planted(observe::Planted::kUnlockedTooSoon))
     (void)managers_.locks().unlock_all(slot_.locker);
   observe::step(observe::Step::kTpCommits);
@@ -170,7 +239,7 @@ void Transaction::end(bool must_be_durable) {
   (void)managers_.locks().unlock_all(slot_.locker);
   observe::step(observe::Step::kTpUnlocked);
   // Also of one that has read only: what it has read.
-  if (must_be_durable && managers_.is_strict()) managers_.domain().flush();
+  if (must_be_durable && managers_.is_strict()) managers_.await_log();
 }
 
 // One record, or what remains of it.
@@ -220,6 +289,11 @@ void Transaction::abort() {
 }
 
 void Transaction::undo_all() {
+  while (pins_ != 0) {
+    pins_ = 0;
+    end_pinned();
+  }
+  has_lost_ = false;
   if (state_ != TP_ABORTING) check_running();
   state_ = TP_ABORTING;
   while (!chain_.is_empty()) undo_last();
@@ -247,11 +321,25 @@ std::uint64_t Transaction::append(RecordType type, std::span<const std::byte> fi
   TMH_ASSERT(lsn > chain_.last_lsn());
   if (!has_noted_ && !unnoted_.empty()) {
     has_noted_ = true;
-    chain_.append(id_, kLocksTaken, lsn, std::as_bytes(std::span(unnoted_)), {});
+    add(kLocksTaken, lsn, std::as_bytes(std::span(unnoted_)), {});
     return append(type, first, second, is_elsewhere);
   }
-  chain_.append(id_, is_elsewhere ? type | kElsewhere : type, lsn, first, second);
+  add(is_elsewhere ? type | kElsewhere : type, lsn, first, second);
   return lsn;
+}
+
+void Transaction::add(RecordType type, std::uint64_t lsn, std::span<const std::byte> first,
+                      std::span<const std::byte> second) {
+  if (pins_ == 0) return chain_.append(id_, type, lsn, first, second);
+  // The step cannot begin again: the file grows in the middle of it.
+  for (const Chain::Mark mark = chain_.mark();;) {
+    try {
+      return chain_.append(id_, type, lsn, first, second);
+    } catch (const NoBlock &) {
+      chain_.back_to(mark);
+      managers_.chains().grow();
+    }
+  }
 }
 
 std::uint64_t Transaction::log(RecordType type, std::span<const std::byte> data) {
@@ -286,8 +374,9 @@ Errc Transaction::lock(const lock::ObjectId &object, lock::Mode mode, lock::Pati
   if (state_ != TP_RUNNING)
     return platform::fail(Errc::kBadArgument, "transaction " + std::to_string(id_) + " has ended");
   lock::LockId taken{};
-  const Errc error =
-      managers_.locks().lock(slot_.locker, object, mode, patience_here(patience), &taken);
+  const Errc error = between_steps([&] {
+    return managers_.locks().lock(slot_.locker, object, mode, patience_here(patience), &taken);
+  });
   if (error != Errc::kOk) return error;
   observe::step(observe::Step::kTpLocked);
   // What is only read another one may have after a crash.
@@ -300,8 +389,9 @@ Errc Transaction::trade(const lock::ObjectId &object, lock::Mode from, lock::Mod
                         lock::Patience patience) {
   lock::LockId held{};
   TMH_TRY(managers_.locks().find(slot_.locker, object, from, &held));
-  const Errc error =
-      managers_.locks().upgrade(slot_.locker, held, to, patience_here(patience), &held);
+  const Errc error = between_steps([&] {
+    return managers_.locks().upgrade(slot_.locker, held, to, patience_here(patience), &held);
+  });
   if (error == Errc::kOk && managers_.is_durable() && managers_.locks().file().modes().is_write(to))
     unnoted_.push_back({object.space, object.id, static_cast<std::uint64_t>(to)});
   return error;

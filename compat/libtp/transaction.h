@@ -55,6 +55,7 @@ class Transaction final : public tp_step_s {
   [[nodiscard]] int error() const noexcept { return error_; }
   void note_error(int error) noexcept { error_ = error; }
   [[nodiscard]] std::uint64_t last_lsn() const noexcept { return chain_.last_lsn(); }
+  [[nodiscard]] bool is_in_step() const noexcept { return is_in_step_; }
   // It has committed, and its records are the log's.
   [[nodiscard]] bool is_kept() const noexcept { return is_kept_; }
 
@@ -78,6 +79,11 @@ class Transaction final : public tp_step_s {
   std::uint64_t log(RecordType type, std::span<const std::byte> data);
   std::uint64_t log_bytes(const void *address, std::size_t bytes);
 
+  // A page is pinned; the first one begins the step. In the thread that begins it.
+  void pin();
+  // The last one ends it. Throws Error(kNotLocked): its stores met another's.
+  void unpin();
+
   [[nodiscard]] Errc lock(const lock::ObjectId &object, lock::Mode mode, lock::Patience patience);
   [[nodiscard]] Errc trade(const lock::ObjectId &object, lock::Mode from, lock::Mode to,
                            lock::Patience patience);
@@ -96,8 +102,17 @@ class Transaction final : public tp_step_s {
   template <class Attempt>
   void run_instance(unsigned flags, const Site *site, const Attempt &attempt);
   void undo_last();
+  void begin_pinned();
+  void end_pinned();
+  // What is stored so far is a step of its own while `wait` runs; then the step begins anew, and
+  // sees the newest state.
+  template <class Wait>
+  [[nodiscard]] Errc between_steps(const Wait &wait);
   [[nodiscard]] std::uint64_t append(RecordType type, std::span<const std::byte> first,
                                      std::span<const std::byte> second, bool is_elsewhere);
+  void add(RecordType type, std::uint64_t lsn, std::span<const std::byte> first,
+           std::span<const std::byte> second);
+  [[noreturn]] void throw_lost() const;
   [[nodiscard]] lock::Patience patience_here(lock::Patience wanted) const noexcept;
   void end(bool must_be_durable);
   // In the instance that commits.
@@ -115,6 +130,9 @@ class Transaction final : public tp_step_s {
   // A record tells of what lies outside of segments.
   bool is_elsewhere_ = false;
   bool is_kept_ = false;
+  std::uint32_t pins_ = 0;
+  // It has stored what another one has stored to: it can only abort.
+  bool has_lost_ = false;
   // The step's instance has noted the locks.
   bool has_noted_ = false;
   // Taken for writing, and in no record yet.

@@ -122,6 +122,12 @@ enum class Succession : std::uint32_t {
   kHeir,
 };
 
+// Waits other than for locks, which the table's users count here.
+enum class WaitCause : std::uint32_t { kLog, kEvent, kEnd };
+inline constexpr std::size_t kWaitCauses = static_cast<std::size_t>(WaitCause::kEnd);
+// Words to wait on that stand for events of the table's users.
+inline constexpr std::size_t kEventWords = 64;
+
 // Totals of a locker's owner; of all that have ended in the header.
 enum class LockCount : std::uint32_t { kLocks, kWaits, kWaitedNs, kDeadlocks, kTimeouts, kEnd };
 inline constexpr std::size_t kLockCounts = static_cast<std::size_t>(LockCount::kEnd);
@@ -197,6 +203,9 @@ struct LockHeader {
   // One participant begins the table's life for all (LockTable::begin_life()).
   alignas(64) platform::SharedLock life_lock;
   std::atomic<std::uint32_t> has_begun;
+  alignas(64) std::atomic<std::uint64_t> waits[kWaitCauses];
+  std::atomic<std::uint64_t> waited_ns[kWaitCauses];
+  alignas(64) std::atomic<std::uint32_t> events[kEventWords];
   alignas(64) std::atomic<std::uint64_t> counts[kLockCounts];
   std::atomic<std::uint64_t> looks;
 };

@@ -1,6 +1,7 @@
 // tests/tp/bank.h -- accounts, a page each, that transactions of tp.h change.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <tp.h>
 
@@ -50,6 +51,7 @@ class Bank {
     void *address = nullptr;
     EXPECT_EQ(tp_map(env_, "accounts", accounts * 4096, &address), TP_OK) << tp_last_error();
     words_ = static_cast<std::uint64_t *>(address);
+    EXPECT_EQ(tp_buf_open(env_, "accounts", O_RDWR, 0, &fid_), TP_OK) << tp_last_error();
   }
   ~Bank() { EXPECT_EQ(tp_close(env_), TP_OK) << tp_last_error(); }
   Bank(const Bank &) = delete;
@@ -71,6 +73,20 @@ class Bank {
       store(running, added.word, load(running, added.word) + amount);
       return 0;
     });
+  }
+  // The same in a pinned page.
+  int add_pinned(tp_txn *txn, std::size_t account, std::uint64_t amount, bool by_bytes) const {
+    void *page = nullptr;
+    if (const int error = tp_buf_pin(txn, fid_, account, nullptr, &page); error != TP_OK)
+      return error;
+    auto *const at = static_cast<std::uint64_t *>(page);
+    const Added added{at, amount};
+    const int error = by_bytes
+                          ? tp_log_bytes(tp_running_step(txn), at, sizeof *at, nullptr)
+                          : tp_log(tp_running_step(txn), kAdded, &added, sizeof added, nullptr);
+    if (error == TP_OK) *at += amount;
+    const int end = tp_buf_unpin(txn, page);
+    return error != TP_OK ? error : end;
   }
   [[nodiscard]] std::vector<std::uint64_t> read_all() const {
     std::vector<std::uint64_t> values(accounts_);
@@ -99,6 +115,7 @@ class Bank {
   const std::size_t accounts_;
   tp_env *env_ = nullptr;
   std::uint64_t *words_ = nullptr;
+  int fid_ = -1;
 };
 
 }  // namespace tmh::test

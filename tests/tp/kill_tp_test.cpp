@@ -42,7 +42,9 @@ void use(const Bank &bank, std::atomic<std::uint64_t> &told) {
     EXPECT_EQ(tp_save(txn, &point), TP_OK);
     EXPECT_EQ(bank.add(txn, kUndone, 7, TP_PAGES, false), TP_OK) << tp_last_error();
     EXPECT_EQ(tp_roll_back(txn, &point), TP_OK) << tp_last_error();
-    EXPECT_EQ(bank.add(txn, kRight, 1, i % 2 == 0 ? TP_PAGES : TP_FIELDS, false), TP_OK)
+    EXPECT_EQ(i % 2 == 0 ? bank.add_pinned(txn, kRight, 1, false)
+                         : bank.add(txn, kRight, 1, TP_FIELDS, false),
+              TP_OK)
         << tp_last_error();
     if (i == 1) {
       EXPECT_EQ(tp_abort(txn), TP_OK) << tp_last_error();

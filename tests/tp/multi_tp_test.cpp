@@ -97,8 +97,11 @@ class Worker {
     return false;
   }
   bool move(tp_txn *txn, std::size_t account, std::uint64_t amount) {
-    const unsigned flags = random_() % 8 == 0 ? TP_PAGES : TP_FIELDS;
-    const int error = bank_.add(txn, account, amount, flags, random_() % 2 == 0);
+    const bool by_bytes = random_() % 2 == 0;
+    const std::uint64_t how = random_() % 8;
+    const int error =
+        how == 0 ? bank_.add_pinned(txn, account, amount, by_bytes)
+                 : bank_.add(txn, account, amount, how == 1 ? TP_PAGES : TP_FIELDS, by_bytes);
     EXPECT_EQ(error, TP_OK) << tp_last_error();
     return error == TP_OK;
   }

@@ -1,0 +1,111 @@
+// compat/libtp/paper.cpp -- the paper's calls: one environment, and a transaction per thread.
+// Contexts:  NOT async-signal-safe.
+// Source:    LIBTP, sections 3.2 and 4.4.
+#define TP_NO_SHORT_NAMES
+#include <tp/paper.h>
+
+#undef tp_lock
+
+#include <atomic>
+
+#include "compat/libtp/calls.h"
+
+using namespace tmh::tp;  // NOLINT(google-build-using-namespace): it defines C functions alone
+
+namespace {
+
+std::atomic<tp_env *> environment{nullptr};
+thread_local tp_txn *running = nullptr;
+
+struct Logged {
+  std::uint32_t type;
+  const void *data;
+  std::size_t bytes;
+  tp_lsn lsn;
+};
+int log_alone(tp_step_t *step, void *argument) {
+  auto &logged = *static_cast<Logged *>(argument);
+  return tp_log(step, logged.type, logged.data, logged.bytes, &logged.lsn);
+}
+
+}  // namespace
+
+extern "C" {
+
+int tp_paper_open(const char *home, const tp_options *options) {
+  if (environment.load() != nullptr) return refused("this process has its environment");
+  tp_env *opened = nullptr;
+  const int error = tp_open(home, options, &opened);
+  if (error == TP_OK) environment.store(opened);
+  return error;
+}
+int tp_paper_close(void) {
+  const int error = tp_close(environment.load());
+  if (error == TP_OK) environment.store(nullptr);
+  return error;
+}
+tp_env *tp_paper_env(void) { return environment.load(); }
+tp_txn *tp_paper_txn(void) { return running; }
+
+tp_id tp_paper_begin(void) {
+  if (running != nullptr) {
+    (void)refused("this thread's transaction has not ended");
+    return 0;
+  }
+  return tp_begin(environment.load(), &running) == TP_OK ? tp_txn_id(running) : 0;
+}
+int tp_paper_commit(void) {
+  const tp_id id = tp_txn_id(running);
+  const int error = tp_commit(running);
+  // Its handle is gone unless the call was refused before its end.
+  if (id != 0 && error == TP_OK) running = nullptr;
+  return error;
+}
+int tp_paper_abort(void) {
+  const int error = tp_abort(running);
+  if (error == TP_OK) running = nullptr;
+  return error;
+}
+
+int tp_paper_buf_open(const char *path, int flags, int mode) {
+  int fid = -1;
+  return tp_buf_open(environment.load(), path, flags, static_cast<unsigned>(mode), &fid) == TP_OK
+             ? fid
+             : -1;
+}
+void *tp_paper_buf_get(int fid, uint64_t page, int flags, int *len) {
+  if (flags != BF_PIN) {
+    (void)refused("a page is got pinned, or not at all");
+    return nullptr;
+  }
+  size_t bytes = 0;
+  void *address = nullptr;
+  if (tp_buf_pin(running, fid, page, &bytes, &address) != TP_OK) return nullptr;
+  if (len != nullptr) *len = static_cast<int>(bytes);
+  return address;
+}
+int tp_paper_buf_unpin(void *page) { return tp_buf_unpin(running, page); }
+
+int tp_paper_lock(int fid, uint64_t page, unsigned mode) {
+  return tp_lock(running, {static_cast<uint64_t>(fid), page}, mode, TP_FOREVER);
+}
+int tp_paper_unlock(int fid, uint64_t page, unsigned mode) {
+  return tp_unlock(running, {static_cast<uint64_t>(fid), page}, mode);
+}
+int tp_paper_upgrade(int fid, uint64_t page, unsigned from, unsigned to) {
+  return tp_lock_trade(running, {static_cast<uint64_t>(fid), page}, from, to, TP_FOREVER);
+}
+
+tp_lsn tp_paper_log(uint32_t type, const void *data, size_t bytes) {
+  Logged logged{type, data, bytes, 0};
+  tp_step_t *const step = tp_running_step(running);
+  const int error =
+      step != nullptr ? log_alone(step, &logged) : tp_step(running, TP_FIELDS, log_alone, &logged);
+  return error == TP_OK ? logged.lsn : 0;
+}
+tp_lsn tp_paper_log_commit(uint32_t type, const void *data, size_t bytes) {
+  const tp_lsn lsn = tp_paper_log(type, data, bytes);
+  return lsn != 0 && tp_log_flush(environment.load()) == TP_OK ? lsn : 0;
+}
+
+}  // extern "C"
