@@ -9,7 +9,8 @@
  * A function returns 0, or a number of enum tp_error (those of tmh::Errc); tp_message() tells what
  * it means, tp_last_error() what it was about, for the calling thread. A tp_txn is used by one
  * thread at a time; a tp_env by any. Link with -ltmh-tp.
- * Contexts: none of these may be called in a signal handler. A forked child opens the domain anew.
+ * Contexts: none of these may be called in a signal handler. A forked child is refused (kDetached,
+ * 25) until it opens the domain anew; its parent's transactions are not its own.
  * Source: LIBTP (Seltzer and Olson, 1992); what differs: papers/libtp/README.md. */
 #ifndef TP_H
 #define TP_H
@@ -127,8 +128,9 @@ enum tp_state {
   TP_COMMITTING
 };
 
+/* Not in a step, nor in another instance of the library. */
 int tp_begin(tp_env *env, tp_txn **txn);
-/* Its locks go at once; it returns when it is durable, and all that it has read. On an error it
+/* The handle is gone once the transaction has ended. Its locks go at once; it returns when it is durable, and all that it has read. On an error it
  * has not ended, but for errors of the log (kLogFailed): perhaps committed, perhaps not durable. */
 int tp_commit(tp_txn *txn);
 /* On an error it has not ended: what is left is undone by another tp_abort(), or by others when

@@ -46,18 +46,32 @@ int guarded(const Call &call) {
   }
 }
 
+// The same, of a process that may use the environment.
+template <class Call>
+int guarded_env(tp_env *env, const Call &call) {
+  if (env == nullptr) return refused("no environment");
+  return guarded([&] {
+    env->environment.check_usable();
+    call(env->environment);
+  });
+}
+
 // The same of a function of the lock table.
 template <class Call>
 int guarded_locks(tp_env *env, const Call &call) {
-  if (env == nullptr) return refused("no environment");
-  return guarded([&] { throw_unless_ok(call(env->environment.managers().locks())); });
+  return guarded_env(env, [&](Environment &environment) {
+    throw_unless_ok(call(environment.managers().locks()));
+  });
 }
 
 // The transaction remembers.
 template <class Call>
 int guarded_in(tp_txn *txn, const Call &call) {
   if (txn == nullptr || txn->transaction == nullptr) return refused("no transaction");
-  const int error = guarded([&] { call(*txn->transaction); });
+  const int error = guarded([&] {
+    txn->env->check_usable();
+    call(*txn->transaction);
+  });
   if (error != TP_OK) txn->transaction->note_error(error);
   return error;
 }

@@ -35,6 +35,13 @@ Domain open_domain(const std::string &home, const tp_options &options) {
   }
   domain.levels = Levels::kHybrid;
   if (options.name != nullptr) domain.name = options.name;
+  try {
+    return Domain::open(home, domain);
+  } catch (const Error &error) {
+    if (error.errc() != Errc::kLevelsMismatch) throw;
+  }
+  // Others have it open with level 2 alone: all steps run there.
+  domain.levels = Levels::kPage;
   return Domain::open(home, domain);
 }
 
@@ -82,8 +89,14 @@ Environment::~Environment() {
   }
 }
 
+void Environment::check_usable() const {
+  if (managers_ == nullptr) throw Error(Errc::kNotInitialized, "the environment is closed");
+  throw_unless_ok(impl_->usable());
+}
+
 void Environment::close() {
   if (managers_ == nullptr) return;
+  check_usable();
   if (is_step_here()) throw Error(Errc::kInstanceRunning, "closed in a step");
   {
     const std::scoped_lock guard(mutex_);

@@ -36,6 +36,8 @@ class Environment final : public lock::Heir {
   // Throws Error(kInstanceRunning): transactions of this process have not ended.
   void close();
 
+  // Throws Error(kDetached): a forked child; kNotInitialized: closed.
+  void check_usable() const;
   [[nodiscard]] Managers &managers() noexcept { return *managers_; }
 
   // It stays mapped while the domain is open. The domain's segments of a fixed address are mapped

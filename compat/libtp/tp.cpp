@@ -60,20 +60,20 @@ int tp_close(tp_env *env) {
 }
 
 int tp_record_type(tp_env *env, const tp_type *type) {
-  if (env == nullptr || type == nullptr) return refused("a record type of nothing");
-  return guarded([&] {
-    env->environment.managers().types().add(*type);
-    env->environment.settle();
+  if (type == nullptr) return refused("a record type of nothing");
+  return guarded_env(env, [&](Environment &environment) {
+    environment.managers().types().add(*type);
+    environment.settle();
   });
 }
 
 int tp_map(tp_env *env, const char *file, size_t size, void **address) {
-  if (env == nullptr || file == nullptr || address == nullptr) return refused("a map of nothing");
-  return guarded([&] {
+  if (file == nullptr || address == nullptr) return refused("a map of nothing");
+  return guarded_env(env, [&](Environment &environment) {
     tmh::SegmentOptions options;
     options.size_bytes = size;
     options.layout = tmh::Layout::kRaw;
-    *address = env->environment.map(file, options).data();
+    *address = environment.map(file, options).data();
   });
 }
 
@@ -81,11 +81,11 @@ const char *tp_message(int error) { return tmh::message(static_cast<Errc>(error)
 const char *tp_last_error(void) { return last_error().c_str(); }
 
 int tp_begin(tp_env *env, tp_txn **txn) {
-  if (env == nullptr || txn == nullptr) return refused("no environment");
+  if (txn == nullptr) return refused("a transaction that is nowhere");
   *txn = nullptr;
-  return guarded([&] {
-    auto made = std::unique_ptr<tp_txn>(new tp_txn{&env->environment, nullptr});
-    made->transaction = env->environment.begin();
+  return guarded_env(env, [&](Environment &environment) {
+    auto made = std::unique_ptr<tp_txn>(new tp_txn{&environment, nullptr});
+    made->transaction = environment.begin();
     *txn = made.release();
   });
 }
@@ -121,11 +121,11 @@ int tp_detach(tp_txn *txn, tp_id *id) {
 }
 
 int tp_attach(tp_env *env, tp_id id, tp_txn **txn) {
-  if (env == nullptr || txn == nullptr) return refused("no environment");
+  if (txn == nullptr) return refused("a transaction that is nowhere");
   *txn = nullptr;
-  return guarded([&] {
-    auto made = std::unique_ptr<tp_txn>(new tp_txn{&env->environment, nullptr});
-    made->transaction = env->environment.attach(id);
+  return guarded_env(env, [&](Environment &environment) {
+    auto made = std::unique_ptr<tp_txn>(new tp_txn{&environment, nullptr});
+    made->transaction = environment.attach(id);
     *txn = made.release();
   });
 }
@@ -217,8 +217,7 @@ int tp_set_priority(tp_txn *txn, int priority) {
 }
 
 int tp_settle(tp_env *env) {
-  if (env == nullptr) return refused("no environment");
-  return guarded([&] { env->environment.settle(); });
+  return guarded_env(env, [](Environment &environment) { environment.settle(); });
 }
 
 }  // extern "C"

@@ -32,7 +32,7 @@ int tp_buf_open(tp_env *env, const char *file, int flags, unsigned mode, int *fi
   if (env == nullptr || file == nullptr || fid == nullptr) return refused("a file of nothing");
   if ((flags & ~kFlags) != 0 || (flags & O_ACCMODE) == O_WRONLY || mode > 07777)
     return refused("flags or mode of tp_buf_open()");
-  return guarded([&] {
+  return guarded_env(env, [&](Environment &) {
     const std::string path =
         file[0] == '/' ? file : env->environment.managers().domain().folder() + "/" + file;
     const bool is_there = access(path.c_str(), F_OK) == 0;
@@ -68,8 +68,7 @@ int tp_buf_unpin(tp_txn *txn, void *address) {
 }
 
 int tp_buf_sync(tp_env *env, int fid) {
-  if (env == nullptr) return refused("no environment");
-  return guarded([&] {
+  return guarded_env(env, [&](Environment &) {
     if (is_step_here()) throw tmh::Error(Errc::kInstanceRunning, "a step never waits");
     (void)env->environment.segment_at(fid);
     if (env->environment.managers().is_durable()) env->environment.managers().domain().checkpoint();

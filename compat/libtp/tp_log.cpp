@@ -22,8 +22,7 @@ int show(std::uint64_t transaction, const Record &record, tp_visit_fn visit, voi
 extern "C" {
 
 int tp_log_flush(tp_env *env) {
-  if (env == nullptr) return refused("no environment");
-  return guarded([&] {
+  return guarded_env(env, [&](Environment &) {
     if (is_step_here()) throw tmh::Error(Errc::kInstanceRunning, "a step never waits");
     env->environment.managers().await_log();
   });
@@ -33,7 +32,7 @@ int tp_log_read(tp_env *env, tp_txn *txn, tp_lsn lsn, tp_visit_fn visit, void *a
   if (env == nullptr || visit == nullptr) return refused("no environment, or nobody to tell");
   std::optional<Record> found;
   tp_id transaction = 0;
-  const int error = guarded([&] {
+  const int error = guarded_env(env, [&](Environment &) {
     if (is_step_here()) throw tmh::Error(Errc::kInstanceRunning, "the log is read in a step");
     if (txn != nullptr) {
       found = txn->transaction->find(lsn);
@@ -49,7 +48,7 @@ int tp_log_read(tp_env *env, tp_txn *txn, tp_lsn lsn, tp_visit_fn visit, void *a
 int tp_log_roll(tp_env *env, tp_lsn from, tp_visit_fn visit, void *argument) {
   if (env == nullptr || visit == nullptr) return refused("no environment, or nobody to tell");
   int why = 0;
-  const int error = guarded([&] {
+  const int error = guarded_env(env, [&](Environment &) {
     if (is_step_here()) throw tmh::Error(Errc::kInstanceRunning, "the log is read in a step");
     why = KeptLog(env->environment.managers())
               .roll(from, [&](std::uint64_t transaction, const Record &record) {
@@ -64,8 +63,7 @@ int tp_log_unroll(tp_txn *txn) {
 }
 
 int tp_log_forget(tp_env *env, tp_lsn before) {
-  if (env == nullptr) return refused("no environment");
-  return guarded([&] {
+  return guarded_env(env, [&](Environment &) {
     if (is_step_here()) throw tmh::Error(Errc::kInstanceRunning, "the log is cut in a step");
     KeptLog(env->environment.managers()).forget(before);
   });

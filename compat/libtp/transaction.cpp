@@ -8,6 +8,7 @@
 #include <tmh/transaction.hpp>
 
 #include "compat/libtp/words.h"
+#include "hierarchy/api/handles.h"
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
@@ -41,7 +42,7 @@ class InStep {
 
 }  // namespace
 
-bool is_step_here() noexcept { return steps_here != 0; }
+bool is_step_here() noexcept { return steps_here != 0 || detail::is_instance_here(); }
 
 Transaction::Transaction(Managers &managers, const Slot &slot, std::uint64_t id) noexcept
     : managers_(managers), slot_(slot), id_(id), chain_(managers.chains(), slot.head) {
@@ -53,7 +54,8 @@ void Transaction::check_running() const {
     throw Error(Errc::kInstanceRunning,
                 "transaction " + std::to_string(id_) + ": pages are pinned");
   if (is_in_step_ || is_step_here())
-    throw Error(Errc::kInstanceRunning, "transaction " + std::to_string(id_) + ": in a step");
+    throw Error(Errc::kInstanceRunning,
+                "transaction " + std::to_string(id_) + ": in a step, or in another instance");
   if (state_ != TP_RUNNING)
     throw Error(Errc::kBadArgument,
                 "transaction " + std::to_string(id_) +
@@ -130,8 +132,10 @@ void Transaction::run(unsigned flags, const Site *site, const Body &body, bool c
 // --- Pinned pages -----------------------------------------------------------------------------
 
 void Transaction::begin_pinned() {
-  // What is read without a lock is the caller's risk; what is stored, lines are compared for.
-  managers_.domain().begin(Isolation::kSnapshot);
+  // What is read without a lock is the caller's risk; what is stored, lines are compared for. Eager
+  // domains have no snapshots.
+  const bool is_eager = managers_.domain().detection() == Detection::kEager;
+  managers_.domain().begin(is_eager ? Isolation::kSerializable : Isolation::kSnapshot);
   chain_.begin();
   has_noted_ = false;
   is_in_step_ = true;

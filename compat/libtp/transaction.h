@@ -139,7 +139,7 @@ class Transaction final : public tp_step_s {
   std::vector<NotedLock> unnoted_;
 };
 
-// Does the calling thread run a step?
+// Does the calling thread run a step, or another instance?
 [[nodiscard]] bool is_step_here() noexcept;
 
 }  // namespace tmh::tp

@@ -12,8 +12,6 @@
 
 namespace tmh::tp {
 
-namespace detail {
-
 // Calls word(at, offset) for each whole word of [at, at + bytes) that lies as a word does, and
 // byte(at, offset) for the rest.
 template <class Byte, class OnWord, class OnByte>
@@ -25,10 +23,8 @@ void for_each_word(Byte *at, std::size_t bytes, const OnWord &on_word, const OnB
   for (; i < bytes; ++i) on_byte(at + i, i);
 }
 
-}  // namespace detail
-
 inline void load_bytes(const std::byte *from, std::byte *to, std::size_t bytes) {
-  detail::for_each_word(
+  for_each_word(
       from, bytes,
       [&](const std::byte *at, std::size_t i) {
         const std::uint64_t word = reinterpret_cast<const field<std::uint64_t> *>(at)->load();
@@ -40,7 +36,7 @@ inline void load_bytes(const std::byte *from, std::byte *to, std::size_t bytes) 
 }
 
 inline void store_bytes(std::byte *to, const std::byte *from, std::size_t bytes) {
-  detail::for_each_word(
+  for_each_word(
       to, bytes,
       [&](std::byte *at, std::size_t i) {
         std::uint64_t word = 0;

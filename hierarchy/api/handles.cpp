@@ -8,6 +8,8 @@
 
 namespace tmh::detail {
 
+bool is_instance_here() noexcept { return current().where() != Where::kOutside; }
+
 bool is_page_query_here() noexcept {
   TMH_ASSERT(!current().at_level_2() || !current().pages.runner->nest.empty());
   return current().at_level_2() && current().pages.runner->nest.front();

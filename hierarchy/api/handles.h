@@ -17,6 +17,8 @@ class DomainImpl;
 
 [[nodiscard]] Domain domain_of(const Segment &segment) noexcept;
 
+// Does this thread run an instance, of whatever domain and level?
+[[nodiscard]] bool is_instance_here() noexcept;
 // Does this thread run a query of level 2?
 [[nodiscard]] bool is_page_query_here() noexcept;
 // Throws Error(kQueryWrote). what: the library's call that stores, as "allocation".

@@ -14,8 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include <tmh/error.hpp>
+#include <tmh/tmh.hpp>
 
+#include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -371,6 +372,51 @@ TEST_P(TpTest, WrongCallsAreRefused) {
 std::string name_of(const ::testing::TestParamInfo<int> &info) {
   constexpr const char *kNames[] = {"Volatile", "Strict", "Buffered"};
   return kNames[info.index];
+}
+
+TEST_P(TpTest, AForkedChildIsRefused) {
+  tp_txn *txn = begin();
+  EXPECT_EQ(tp_lock(txn, {1, 1}, TP_EXCLUSIVE, TP_TRY), TP_OK);
+  EXPECT_EQ(add(txn, 0, 1), TP_OK);
+  const ChildEnd end = run_in_child("child", [&] {
+    constexpr int kRefused = static_cast<int>(Errc::kDetached);
+    tp_txn *own = nullptr;
+    EXPECT_EQ(tp_begin(env_, &own), kRefused);
+    EXPECT_EQ(add(txn, 0, 1), kRefused);
+    EXPECT_EQ(tp_unlock(txn, {1, 1}, TP_EXCLUSIVE), kRefused);
+    EXPECT_EQ(tp_abort(txn), kRefused);
+    EXPECT_EQ(tp_commit(txn), kRefused);
+    EXPECT_EQ(tp_settle(env_), kRefused);
+    EXPECT_EQ(tp_close(env_), kRefused);
+    open();
+    EXPECT_EQ(tp_begin(env_, &own), TP_OK);
+    EXPECT_EQ(tp_lock(own, {1, 1}, TP_SHARED, TP_TRY), TP_EBUSY);
+    EXPECT_EQ(tp_abort(own), TP_OK);
+    EXPECT_EQ(tp_close(env_), TP_OK);
+  });
+  EXPECT_TRUE(end.succeeded());
+  EXPECT_EQ(tp_commit(txn), TP_OK);
+  EXPECT_EQ(at(0), 1u);
+}
+
+TEST_P(TpTest, NoTransactionInAnotherInstance) {
+  tp_txn *txn = begin(), *other = nullptr;
+  const Domain domain = segment_of(words_) ? Domain::open(folder_.path()) : Domain();
+  atomically(domain, [&] {
+    EXPECT_EQ(add(txn, 0, 1), TP_ERUNNING);
+    EXPECT_EQ(tp_begin(env_, &other), TP_ERUNNING);
+    EXPECT_EQ(tp_commit(txn), TP_ERUNNING);
+  });
+  EXPECT_EQ(tp_commit(txn), TP_OK);
+}
+
+TEST_P(TpTest, AHundredThousandLocks) {
+  tp_txn *txn = begin();
+  for (std::uint64_t i = 0; i < 100'000; ++i)
+    ASSERT_EQ(tp_lock(txn, {7, i}, TP_EXCLUSIVE, TP_TRY), TP_OK) << tp_last_error();
+  EXPECT_EQ(add(txn, 0, 1), TP_OK) << tp_last_error();
+  EXPECT_EQ(tp_commit(txn), TP_OK) << tp_last_error();
+  EXPECT_EQ(at(0), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Durability, TpTest, ::testing::Values(0, 1, 2), name_of);
