@@ -130,8 +130,9 @@ enum tp_state {
 
 /* Not in a step, nor in another instance of the library. */
 int tp_begin(tp_env *env, tp_txn **txn);
-/* The handle is gone once the transaction has ended. Its locks go at once; it returns when it is durable, and all that it has read. On an error it
- * has not ended, but for errors of the log (kLogFailed): perhaps committed, perhaps not durable. */
+/* The handle is gone once the transaction has ended. Its locks go at once; it returns when it is
+ * durable, and all that it has read. On an error it has not ended, but for errors of the log
+ * (kLogFailed): perhaps committed, perhaps not durable. */
 int tp_commit(tp_txn *txn);
 /* On an error it has not ended: what is left is undone by another tp_abort(), or by others when
  * this process ends. */

@@ -151,7 +151,8 @@ Errc verify_header(const ControlHeaderV1 &header, std::string *why) {
     return refuse(Errc::kCorrupt, "header checksum");
   if (header.address_base % kPageBytes != 0 || header.address_base >= kAddressEnd)
     return refuse(Errc::kCorrupt, "address_base");
-  if (header.detection > 2) return refuse(Errc::kCorrupt, "detection");
+  if (header.detection > static_cast<std::uint32_t>(Detection::kLocking))
+    return refuse(Errc::kCorrupt, "detection");
   if (header.life != 0 && !is_life(header.life)) return refuse(Errc::kCorrupt, "life");
   if (header.acknowledged_early > 1 || !all_zero(header.reserved_zero))
     return refuse(Errc::kCorrupt, "reserved bytes of the header");

@@ -28,6 +28,7 @@ const std::vector<Mode> &all_modes() {
       {"signal-hot", Tracking::kSignalHot, Detection::kLazy, true},
       {"signal", Tracking::kSignal, Detection::kLazy, false},
       {"signal-eager", Tracking::kSignal, Detection::kEager, false},
+      {"signal-locking", Tracking::kSignal, Detection::kLocking, false},
   };
   return modes;
 }

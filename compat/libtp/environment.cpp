@@ -72,8 +72,9 @@ Environment::Environment(const std::string &home, const tp_options &options)
   managers_->keep_log((options.flags & TP_LOG_KEEP) != 0);
   for (std::size_t i = 0; i < options.type_count; ++i) managers_->types().add(options.types[i]);
   lock::LockTable *locks_of_domain = nullptr;
-  throw_unless_ok(impl_->open_locks(modes_of(options.modes), this, &locks_of_domain));
+  throw_unless_ok(impl_->open_locks(modes_of(options.modes), &locks_of_domain));
   managers_->use(locks_of_domain);
+  locks().use_heir(this);
   locks().use({.first_look_ns = (options.first_look_us == 0 ? 1000 : options.first_look_us) * 1000,
                .victim = static_cast<lock::Victim>(options.victim)});
   map_all();
@@ -108,6 +109,7 @@ void Environment::close() {
   for (const Slot &slot : std::exchange(idle_, {})) give_slot(slot);
   // Those that could not be undone are their next heir's.
   for (const Orphan &orphan : std::exchange(orphans_, {})) (void)locks().detach(orphan.slot.locker);
+  locks().use_heir(nullptr);
   impl_.reset();
   managers_.reset();
   domain_.close();

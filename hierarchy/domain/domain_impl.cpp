@@ -30,28 +30,33 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
   return waits;
 }
 
-Errc DomainImpl::open_locks(const lock::ModeSet &modes, lock::Heir *heir, lock::LockTable **out) {
+Errc DomainImpl::open_locks(const lock::ModeSet &modes, lock::LockTable **out) {
   TMH_ASSERT(out != nullptr);
   const auto guard = segments_.lock();
   const auto open = keep_open();
   TMH_TRY(usable());
-  page::SharedFiles &memory = *parts_.memory;
   if (parts_.locks == nullptr) {
     platform::FolderLock folder_lock;
     TMH_TRY(folder_lock.acquire(storage::lock_path(folder_)));
-    auto table = std::make_unique<lock::LockTable>();
-    const std::uint64_t incarnation =
-        memory.participant(slot_).incarnation.load(std::memory_order_relaxed);
-    TMH_TRY(table->open(
-        folder_lock.held(), folder_ + "/" + storage::name_of(storage::DomainFile::kLocks),
-        memory.state().life, modes, {&memory.participant(0), slot_, incarnation}, heir));
-    TMH_TRY(memory.in_place().enter(storage::DomainFile::kLocks, table->file().fd(),
-                                    lock::kLockFileBytesMin));
-    parts_.locks = std::move(table);
-  } else if (!parts_.locks->has_heir(heir)) {
-    return platform::fail(Errc::kBadArgument, "another part of this process inherits locks");
+    TMH_TRY(open_locks(folder_lock.held(), modes));
+  } else if (!(parts_.locks->file().modes() == modes)) {
+    return platform::fail(Errc::kBadArgument, folder_ + ": its locks have other modes");
   }
   *out = parts_.locks.get();
+  return Errc::kOk;
+}
+
+Errc DomainImpl::open_locks(const platform::FolderLock::Held &lock, const lock::ModeSet &modes) {
+  TMH_ASSERT(lock.is_valid() && parts_.locks == nullptr);
+  page::SharedFiles &memory = *parts_.memory;
+  auto table = std::make_unique<lock::LockTable>();
+  const std::uint64_t incarnation =
+      memory.participant(slot_).incarnation.load(std::memory_order_relaxed);
+  TMH_TRY(table->open(lock, folder_ + "/" + storage::name_of(storage::DomainFile::kLocks),
+                      memory.state().life, modes, {&memory.participant(0), slot_, incarnation}));
+  TMH_TRY(memory.in_place().enter(storage::DomainFile::kLocks, table->file().fd(),
+                                  lock::kLockFileBytesMin));
+  parts_.locks = std::move(table);
   return Errc::kOk;
 }
 

@@ -79,11 +79,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
   // kLogFailed: no instance commits. REQUIRES that the domain stays open.
   [[nodiscard]] Errc check_commits() const noexcept;
-  // The domain's lock table, for as long as the domain is open. heir: see LockTable::open(); it
-  // outlives the domain, and is the first caller's. Errors: those of LockTable::open();
-  // kBadArgument: another heir, or other modes; kFileReplaced.
-  [[nodiscard]] Errc open_locks(const lock::ModeSet &modes, lock::Heir *heir,
-                                lock::LockTable **out);
+  // The domain's lock table, for as long as the domain is open. Errors: those of
+  // LockTable::open(); kBadArgument: other modes; kFileReplaced.
+  [[nodiscard]] Errc open_locks(const lock::ModeSet &modes, lock::LockTable **out);
 
   // See DomainParts.
   void wake_sleepers() const noexcept { parts_.wake_sleepers(); }
@@ -92,6 +90,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   friend class Opening;
 
   ~DomainImpl() = default;
+  [[nodiscard]] Errc open_locks(const platform::FolderLock::Held &lock, const lock::ModeSet &modes);
 
   const std::string folder_;
   const DomainOptions options_;

@@ -11,6 +11,7 @@
 #include "hierarchy/domain/line_domain.h"
 #include "hierarchy/domain/settings.h"
 #include "hierarchy/durability/durability.h"
+#include "hierarchy/exchange/exchange.h"
 #include "levels/lock/lock.h"
 #include "levels/page/page.h"
 #include "levels/page/shared/shared.h"
@@ -28,6 +29,8 @@ struct DomainParts {
   std::unique_ptr<page::Engine> engine;
   // Null: nobody in this process has asked for it.
   std::unique_ptr<lock::LockTable> locks;
+  // Null: another detection than locking.
+  std::unique_ptr<PageLocks> page_locks;
 
   // Those in retry(), to look again. REQUIRES that the domain's memory is mapped.
   void wake_sleepers() const noexcept {

@@ -239,6 +239,7 @@ Errc Opening::attach_locked(const platform::FolderLock::Held &lock) {
   TMH_TRY(observe::open_trace(domain.folder_, domain.slot_, name));
   TMH_TRY(open_latency(lock));
   TMH_TRY(open_lines(lock));
+  TMH_TRY(open_page_locks(lock));
   TMH_TRY(domain.parts_.engine->start(settings.tracking_to_use(), fresh_));
   if (settings.records_skew) TMH_TRY(domain.parts_.engine->record_skew(domain.slot_));
   TMH_TRY(start_durable());
@@ -249,7 +250,10 @@ Errc Opening::attach_locked(const platform::FolderLock::Held &lock) {
   // then slow each other down (bench/threads). A recording is to show what overlaps.
   const Tracking chosen = domain.parts_.engine->tracking().tracking;
   const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
-  if (settings.thread_views == ThreadViewUse::kAuto && !keeps_pages && !settings.records_skew)
+  const bool may_have_views =
+      keeps_pages || settings.records_skew || settings.thread_views != ThreadViewUse::kAuto;
+  // One locker per process: its instances of level 2 run one after the other.
+  if (!may_have_views || settings.detection == Detection::kLocking)
     settings.thread_views = ThreadViewUse::kNever;
   domain.threads_.open.say_open();
   return Errc::kOk;
@@ -376,6 +380,16 @@ Errc Opening::open_lines(const platform::FolderLock::Held &lock) {
   return Errc::kOk;
 }
 
+Errc Opening::open_page_locks(const platform::FolderLock::Held &lock) {
+  TMH_ASSERT(lock.is_valid());
+  DomainImpl &domain = domain_;
+  if (domain.parts_.settings.detection != Detection::kLocking) return Errc::kOk;
+  TMH_TRY(domain.open_locks(lock, lock::ModeSet::hierarchical()));
+  domain.parts_.page_locks = std::make_unique<PageLocks>(*domain.parts_.locks, domain.slot_);
+  domain.parts_.engine->use_locker(domain.parts_.page_locks.get());
+  return Errc::kOk;
+}
+
 // What threads' own views are made of.
 void Opening::tell_views() noexcept {
   DomainImpl &domain = domain_;
@@ -454,6 +468,7 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   domain.threads_.runners.views().detach();
   domain.latency_table_->leave();
   domain.parts_.engine->detach();
+  if (domain.parts_.page_locks != nullptr) domain.parts_.page_locks->end();
   domain.segments_.forget_all();
   if (domain.parts_.lines != nullptr) domain.parts_.lines->leave_log();
   domain.parts_.engine.reset();
@@ -481,6 +496,7 @@ Errc Opening::close(DomainImpl &domain) noexcept {
     if (last) result = table_error;
   }
   domain.parts_.durable.reset();
+  domain.parts_.page_locks.reset();
   domain.parts_.locks.reset();
   if (last) files.forget(false);  // the next open misses none of what goes now
   if (domain.parts_.lines != nullptr) {

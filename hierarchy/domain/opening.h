@@ -47,6 +47,7 @@ class Opening {
   void make_engine();
   // REQUIRE the participant's slot.
   [[nodiscard]] Errc open_latency(const platform::FolderLock::Held &lock);
+  [[nodiscard]] Errc open_page_locks(const platform::FolderLock::Held &lock);
   [[nodiscard]] Errc open_lines(const platform::FolderLock::Held &lock);
   [[nodiscard]] Errc start_durable();
   void tell_views() noexcept;

@@ -240,7 +240,7 @@ Errc settle(const PresentDomain &present, Settings *settings) {
   if (settings->history.is_set())
     return fail(Errc::kLevelsMismatch,
                 "a history needs levels page: level 1 keeps nothing of what it replaces");
-  if (settings->detection == Detection::kEager)
+  if (settings->detection != Detection::kLazy)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
   // An RTM commit cannot leave a record at its commit point that other instances would wait for.

@@ -9,4 +9,5 @@
 #include "hierarchy/exchange/given_pages.h"
 #include "hierarchy/exchange/hardware_lines.h"
 #include "hierarchy/exchange/hardware_pages.h"
+#include "hierarchy/exchange/page_locks.h"
 #include "hierarchy/exchange/page_requests.h"

@@ -27,11 +27,14 @@ struct Spelling {
 };
 
 // When conflicts are found. One choice per domain; the first participant decides.
-enum class Detection : std::uint8_t { kLazy = 1, kEager = 2 };
+enum class Detection : std::uint8_t { kLazy = 1, kEager = 2, kLocking = 3 };
 inline constexpr Spelling<Detection> kDetections[] = {
     {"lazy", Detection::kLazy, "conflicts are found at the end: the first committer wins", true},
     {"eager", Detection::kEager,
      "conflicts are found at the first access of each page, and resolved by the conflict policy"},
+    {"locking", Detection::kLocking,
+     "the first access of each page locks it, to the end; who must wait waits, and of a deadlock "
+     "one fails"},
 };
 
 // Which of two PENDING instances fails when they conflict (thesis, section 3.3): at level 1, and in

@@ -2,6 +2,7 @@
 #include "levels/lock/lock_table.h"
 
 #include <algorithm>
+#include <memory_resource>
 #include <new>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "observe/steps.h"
 #include "platform/failure.h"
 #include "platform/futex.h"
+#include "platform/mapped_memory.h"
 #include "platform/process.h"
 #include "platform/try.h"
 
@@ -20,9 +22,7 @@ using observe::Step;
 using platform::fail;
 
 Errc LockTable::open(const platform::FolderLock::Held &lock, const std::string &path,
-                     std::uint64_t life, const ModeSet &modes, const Self &self,
-                     Heir *heir) noexcept {
-  heir_ = heir;
+                     std::uint64_t life, const ModeSet &modes, const Self &self) noexcept {
   return file_.open(lock, path, life, modes, self);
 }
 
@@ -423,7 +423,8 @@ Errc LockTable::inherit(LockerId locker, const ObjectId &from, const ObjectId &t
 
 void LockTable::settle_blockers(CellIndex index) noexcept try {
   // Their life is looked at behind the bucket's lock.
-  std::vector<CellIndex> blockers;
+  platform::MappedMemory mapped;
+  std::pmr::vector<CellIndex> blockers(&mapped);
   {
     const RequestCell &request = file_.request(index);
     const HeldBucket bucket(file_, cells_, request.locker.load(std::memory_order_relaxed),
@@ -447,10 +448,11 @@ bool LockTable::settle(CellIndex index) noexcept {
   const Owner dead = locker.owner.load(std::memory_order_acquire);
   if (dead == Owner::kNobody || dead == file_.self() || file_.is_alive(dead)) return false;
   const bool has_heir = locker.succession.load(std::memory_order_relaxed) != Succession::kRelease;
-  if (has_heir && heir_ == nullptr) return false;
+  Heir *const heir = heir_.load(std::memory_order_acquire);
+  if (has_heir && heir == nullptr) return false;
   if (!take_over(index, dead)) return false;
   const LockerId id{static_cast<std::uint32_t>(index)};
-  if (has_heir && !heir_->take(id, locker.name.load(std::memory_order_relaxed))) return false;
+  if (has_heir && !heir->take(id, locker.name.load(std::memory_order_relaxed))) return false;
   end(id);
   return true;
 }

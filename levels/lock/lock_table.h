@@ -8,7 +8,8 @@
 // Sharing:   a locker: one thread at a time, of its owner. Different lockers: any threads of any
 //            processes. Nothing here takes the domain lock; it may be held by who calls what does
 //            not wait.
-// Contexts:  NOT async-signal-safe, for looks use the heap.
+// Contexts:  lock(), unlock_all(), begin() and renew(): the fault handler, too, where they touch no
+//            heap unless they fail. The rest is NOT async-signal-safe.
 // Errors:    kLockBusy: it would have to wait, and was asked not to. kLockTimeout, kDeadlock: it
 //            has waited in vain; it does not have the lock, and has all others. kNotLocked: no such
 //            lock of this locker. kBadArgument: no such mode, or no such locker of this
@@ -17,6 +18,7 @@
 //            what LIBTP became, Berkeley DB's lock manager (docs/sources.md).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,13 +75,13 @@ class Heir {
 
 class LockTable {
  public:
-  // See LockFile::open(). heir: of lockers of Succession::kHeir; null: their locks stay. It
-  // outlives the table.
+  // See LockFile::open().
   [[nodiscard]] Errc open(const platform::FolderLock::Held &lock, const std::string &path,
-                          std::uint64_t life, const ModeSet &modes, const Self &self,
-                          Heir *heir = nullptr) noexcept;
+                          std::uint64_t life, const ModeSet &modes, const Self &self) noexcept;
   void close() noexcept { file_.close(); }
-  [[nodiscard]] bool has_heir(const Heir *heir) const noexcept { return heir_ == heir; }
+  // Of lockers of Succession::kHeir; null, as at first: their locks stay. It outlives its use.
+  // release: pairs with settle()
+  void use_heir(Heir *heir) noexcept { heir_.store(heir, std::memory_order_release); }
   void use(const LookPolicy &policy) noexcept { policy_ = policy; }
 
   // Runs `begin` once in this life of the domain, before it returns to any participant: it makes
@@ -198,7 +200,7 @@ class LockTable {
   Requests requests_{file_, cells_};
   WaitsFor waits_for_{file_, cells_};
   LookPolicy policy_;
-  Heir *heir_ = nullptr;
+  std::atomic<Heir *> heir_{nullptr};
 };
 
 }  // namespace tmh::lock

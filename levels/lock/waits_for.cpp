@@ -8,6 +8,7 @@
 
 #include "levels/lock/held_bucket.h"
 #include "observe/planted.h"
+#include "platform/mapped_memory.h"
 
 namespace tmh::lock {
 
@@ -31,7 +32,7 @@ class WaitsFor::OneLook {
   LockFile &file_;
 };
 
-bool WaitsFor::read(CellIndex locker, Wait *out, std::vector<CellIndex> *blockers) const {
+bool WaitsFor::read(CellIndex locker, Wait *out, Lockers *blockers) const {
   const LockerCell &cell = file_.locker(locker);
   if (cell.kind.load(std::memory_order_acquire) != CellKind::kLocker) return false;
   const std::uint32_t begun = cell.waits_begun.load(std::memory_order_acquire);
@@ -53,11 +54,11 @@ bool WaitsFor::read(CellIndex locker, Wait *out, std::vector<CellIndex> *blocker
   return true;
 }
 
-bool WaitsFor::find_cycle(CellIndex from, Cycle *out) const {
-  std::vector<Step> way;
-  std::unordered_set<std::uint32_t> seen;
+bool WaitsFor::find_cycle(CellIndex from, std::pmr::memory_resource *memory, Cycle *out) const {
+  std::pmr::vector<Step> way(memory);
+  std::pmr::unordered_set<std::uint32_t> seen(memory);
   const auto enter = [&](CellIndex locker) {
-    Step step;
+    Step step{{}, Lockers(memory)};
     if (seen.insert(static_cast<std::uint32_t>(locker)).second &&
         read(locker, &step.wait, &step.blockers))
       way.push_back(std::move(step));
@@ -85,7 +86,7 @@ bool WaitsFor::find_cycle(CellIndex from, Cycle *out) const {
 
 bool WaitsFor::is_real(const Cycle &cycle) const {
   TMH_ASSERT(!cycle.empty());
-  std::vector<CellIndex> blockers;
+  Lockers blockers(cycle.get_allocator().resource());
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     Wait again;
     const CellIndex next = cycle[(i + 1) % cycle.size()].locker;
@@ -131,7 +132,8 @@ WaitsFor::Wait WaitsFor::choose(const Cycle &cycle, Victim policy) const noexcep
         first = locker.priority.load(std::memory_order_relaxed);
         break;
     }
-    return std::tuple(first, -age);
+    const bool is_never = locker.priority.load(std::memory_order_relaxed) == kNeverVictim;
+    return std::tuple(is_never, first, -age);
   };
   return *std::min_element(cycle.begin(), cycle.end(), [&](const Wait &one, const Wait &other) {
     return rank(one) < rank(other);
@@ -154,9 +156,11 @@ bool WaitsFor::fail(const Wait &wait) noexcept {
 
 std::uint32_t WaitsFor::look(CellIndex locker, Victim policy) {
   std::uint32_t failed = 0;
-  Cycle cycle;
+  platform::MappedMemory mapped;
+  std::pmr::monotonic_buffer_resource memory(&mapped);
+  Cycle cycle(&memory);
   // Cycles that were not real are looked at again later, too.
-  for (int unreal = 0; unreal < kUnrealMax && find_cycle(locker, &cycle);) {
+  for (int unreal = 0; unreal < kUnrealMax && find_cycle(locker, &memory, &cycle);) {
     if (!is_real(cycle)) {
       ++unreal;
       continue;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "levels/lock/cells.h"
@@ -34,6 +35,9 @@ enum class Victim : std::uint8_t {
   kLowestPriority,
 };
 
+// A locker's priority: whatever the policy is, another one of the cycle fails, if there is one.
+inline constexpr std::int32_t kNeverVictim = 0x7fff'ffff;
+
 class WaitsFor {
  public:
   // Both outlive it.
@@ -53,17 +57,19 @@ class WaitsFor {
     CellIndex request = CellIndex::kNone;
     std::uint32_t begun = 0;
   };
+  using Lockers = std::pmr::vector<CellIndex>;
   struct Step {
     Wait wait;
-    std::vector<CellIndex> blockers;
+    Lockers blockers;
     std::size_t next = 0;
   };
-  using Cycle = std::vector<Wait>;
+  using Cycle = std::pmr::vector<Wait>;
 
   [[nodiscard]] std::uint32_t look(CellIndex locker, Victim policy);
-  [[nodiscard]] bool find_cycle(CellIndex from, Cycle *out) const;
+  [[nodiscard]] bool find_cycle(CellIndex from, std::pmr::memory_resource *memory,
+                                Cycle *out) const;
   // False: it does not wait.
-  [[nodiscard]] bool read(CellIndex locker, Wait *out, std::vector<CellIndex> *blockers) const;
+  [[nodiscard]] bool read(CellIndex locker, Wait *out, Lockers *blockers) const;
   [[nodiscard]] bool is_real(const Cycle &cycle) const;
   [[nodiscard]] Wait choose(const Cycle &cycle, Victim policy) const noexcept;
   [[nodiscard]] bool fail(const Wait &wait) noexcept;

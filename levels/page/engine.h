@@ -65,6 +65,9 @@ class Engine {
     ours_.use_recaller(recaller);
   }
 
+  // Detection locking: before start(). It outlives the engine.
+  void use_locker(PageLocker *locker) noexcept { touching_.claimer.use_locker(locker); }
+
   // The instances that it runs.
   [[nodiscard]] Transaction &transaction() noexcept { return transaction_; }
   // What it shares with other participants.

@@ -168,7 +168,10 @@ Errc Transaction::become_irrevocable(bool *is_pending) noexcept {
   *is_pending = true;
   if (mine_.instance.is_irrevocable) return Errc::kOk;
   *is_pending = false;
-  ours_.turn.take_for_good();
+  if (!ours_.turn.take_for_good()) {
+    mine_.instance.fail(AbortCause::kConflictOther);
+    return Errc::kOk;
+  }
   step(Step::kIrrevocableTurn);
   // No other instance commits from here on.
   if (const Errc error = snapshot_.await_durable(); error != Errc::kOk) {

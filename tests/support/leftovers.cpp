@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "tests/support/children.h"
+#include "tests/support/slowdown.h"
 
 namespace tmh::test {
 
@@ -51,6 +53,14 @@ class LeftoversListener : public testing::EmptyTestEventListener {
  public:
   void OnTestStart(const testing::TestInfo &) override {
     process_ = getpid();
+    // ThreadSanitizer's own thread begins with the first one of the program.
+    if (is_thread_sanitized()) {
+      static const bool has_begun = [] {
+        std::thread([] {}).join();
+        return true;
+      }();
+      static_cast<void>(has_begun);
+    }
     threads_ = threads_here();
     children_ = children_here();
   }

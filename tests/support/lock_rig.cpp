@@ -30,9 +30,9 @@ std::unique_ptr<lock::LockTable> LockRig::join(lock::Heir *heir) {
   auto table = std::make_unique<lock::LockTable>();
   platform::FolderLock folder;
   EXPECT_EQ(folder.acquire(folder_.path() + "/tmh.lock"), Errc::kOk);
-  EXPECT_EQ(
-      table->open(folder.held(), path(), 1, modes_, {participants.of, slot, incarnation}, heir),
-      Errc::kOk);
+  EXPECT_EQ(table->open(folder.held(), path(), 1, modes_, {participants.of, slot, incarnation}),
+            Errc::kOk);
+  table->use_heir(heir);
   return table;
 }
 

@@ -28,6 +28,14 @@ unsigned build_slowdown() noexcept {
 #endif
 }
 
+bool is_thread_sanitized() noexcept {
+#if defined(TMH_TEST_TSAN)
+  return true;
+#else
+  return false;
+#endif
+}
+
 unsigned slowdown() {
   static const auto factor = static_cast<unsigned>(environment_number("TMH_TEST_SLOWDOWN", 1));
   return build_slowdown() * factor;

@@ -12,6 +12,7 @@ namespace tmh::test {
 // 1; more under a sanitizer (measured: address 3-8, thread 5-15). For how much is tested, too: a
 // slow machine tests as much as any.
 [[nodiscard]] unsigned build_slowdown() noexcept;
+[[nodiscard]] bool is_thread_sanitized() noexcept;
 // That times TMH_TEST_SLOWDOWN.
 [[nodiscard]] unsigned slowdown();
 

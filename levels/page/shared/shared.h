@@ -12,6 +12,7 @@
 #include "levels/page/shared/layout.h"
 #include "levels/page/shared/lines.h"
 #include "levels/page/shared/log_lock.h"
+#include "levels/page/shared/page_locker.h"
 #include "levels/page/shared/reaper.h"
 #include "levels/page/shared/recaller.h"
 #include "levels/page/shared/shared_files.h"

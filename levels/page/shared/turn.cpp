@@ -26,17 +26,25 @@ void Turn::take() noexcept {
   }
 }
 
-void Turn::take_for_good() noexcept {
+bool Turn::is_asked_to_end() const noexcept {
+  const storage::Participant &own = memory_.participant(slot_);
+  const std::uint64_t instance = own.instance.load(std::memory_order_relaxed);
+  // relaxed: what it means is looked at under the domain lock
+  return instance != 0 && own.failed_instance.load(std::memory_order_relaxed) == instance;
+}
+
+bool Turn::take_for_good() noexcept {
   DomainState &state = memory_.state();
   for (int wait_count = 0;; ++wait_count) {
     std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
     const bool is_free =
         turn == 0 || turn == slot_ + 1 || (!is_irrevocable(turn) && wait_count >= kTurnWaitsMax);
+    if (is_asked_to_end()) return false;
     if (!is_free)
       wait(turn);
     else if (state.turn.compare_exchange_strong(turn, kIrrevocable | (slot_ + 1),
                                                 std::memory_order_relaxed))
-      return;
+      return true;
   }
 }
 
@@ -68,7 +76,7 @@ DomainLock::Held Turn::take_lock_in_turn() noexcept {
     DomainLock::Held held = lock_.take();
     const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
     if (turn == 0 || holder_of(turn) == slot_ ||
-        (!is_irrevocable(turn) && wait_count >= kTurnWaitsMax))
+        (!is_irrevocable(turn) && wait_count >= kTurnWaitsMax) || is_asked_to_end())
       return held;
     held.release();
     wait(turn);

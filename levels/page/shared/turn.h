@@ -28,8 +28,8 @@ class Turn {
   void take() noexcept;
   // Of an instance that will be irrevocable: others do not pass it. The turn of a holder that may
   // abort is taken away when that does not end; the turn of an irrevocable one only when it is
-  // dead.
-  void take_for_good() noexcept;
+  // dead. False: this instance has been failed by another one meanwhile.
+  [[nodiscard]] bool take_for_good() noexcept;
   // Nothing, when another participant has it.
   void leave() noexcept { free_of(memory_.state(), slot_); }
   // The same of any participant: its own, or under the domain lock that of a dead one.
@@ -44,6 +44,8 @@ class Turn {
 
  private:
   DomainLock::Held take_lock_in_turn() noexcept;
+  // Whoever has the turn may wait for what this instance has: it does not wait for the turn then.
+  [[nodiscard]] bool is_asked_to_end() const noexcept;
   [[nodiscard]] bool is_holder_alive(std::uint32_t turn) const noexcept;
   void wait(std::uint32_t turn) noexcept;
 

@@ -27,6 +27,9 @@ class Claimer {
     ours.reaper.add(table_);
   }
 
+  // Detection locking: before the first instance. It outlives this.
+  void use_locker(PageLocker *locker) noexcept { locker_ = locker; }
+
   // See claim_kind.h.
   [[nodiscard]] bool registers_touches() const noexcept { return meaning_.registers_touches; }
   [[nodiscard]] bool moves_snapshot() const noexcept { return meaning_.moves_snapshot; }
@@ -37,11 +40,14 @@ class Claimer {
     if (registers_touches() && !mine_.instance.is_query && !mine_.instance.has_failed())
       claim_all(first, page_count, is_write);
   }
-  // The instance has ended.
+  // The instance has ended: it has committed.
   void give_back(const DomainLock::Held &held) noexcept {
+    if (locker_ != nullptr) return locker_->give_back(true);
     if (registers_touches()) table_.remove_all(held, slot_);
   }
+  // In any other way, or it is given back already.
   void give_back() noexcept {
+    if (locker_ != nullptr) return locker_->give_back(false);
     if (!registers_touches() || mine_.instance.own.accesses.load(std::memory_order_relaxed) == 0)
       return;
     table_.remove_all(ours_.lock.take(), slot_);
@@ -49,6 +55,10 @@ class Claimer {
 
  private:
   void claim_all(PageId first, std::uint64_t page_count, bool is_write) noexcept;
+  // False: the instance has failed.
+  [[nodiscard]] bool lock_all(PageId first, std::uint64_t page_count, bool is_write) noexcept;
+  [[nodiscard]] bool lock_one(PageId page, bool is_write) noexcept;
+  void fail_instance_of(std::uint32_t participant) noexcept;
   void claim_one(const DomainLock::Held &held, PageId page, bool is_write) noexcept;
   void enter_or_fail(const DomainLock::Held &held, PageId page, bool is_write) noexcept;
 
@@ -57,6 +67,7 @@ class Claimer {
   const std::uint32_t slot_;
   AccessTable table_;
   Snapshot &snapshot_;
+  PageLocker *locker_ = nullptr;
   const ClaimKind kind_;
   const ClaimMeaning meaning_;
 };

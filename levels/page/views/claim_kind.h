@@ -18,10 +18,20 @@ enum class ClaimKind : std::uint8_t {
   // Eager detection: each touch is entered in the access table; of two that conflict one instance
   // FAILS at once.
   kFailing,
+  // Detection locking: each touch locks the page, and waits for those who have it.
+  kWaiting,
 };
 
 [[nodiscard]] constexpr ClaimKind claim_kind(Detection detection) noexcept {
-  return detection == Detection::kEager ? ClaimKind::kFailing : ClaimKind::kNone;
+  switch (detection) {
+    case Detection::kEager:
+      return ClaimKind::kFailing;
+    case Detection::kLocking:
+      return ClaimKind::kWaiting;
+    case Detection::kLazy:
+      break;
+  }
+  return ClaimKind::kNone;
 }
 
 struct ClaimMeaning {
@@ -39,6 +49,7 @@ struct ClaimMeaning {
     case ClaimKind::kNone:
       break;
     case ClaimKind::kFailing:
+    case ClaimKind::kWaiting:
       return {.registers_touches = true, .moves_snapshot = true};
   }
   return {.registers_touches = false, .moves_snapshot = false};

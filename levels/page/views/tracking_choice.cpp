@@ -37,9 +37,9 @@ Errc TrackingChoice::find(Tracking wanted, Detection detection) noexcept {
     if (wanted != Tracking::kAuto && wanted != Tracking::kSignal)
       return fail(Errc::kBadTracking,
                   std::string(to_string(wanted))
-                      .append(" finds touches too late for eager detection; use signal"));
+                      .append(" finds touches too late for this detection; use signal"));
     first_ = {Tracking::kSignal,
-              "eager detection must run code at every first touch, so each raises SIGSEGV"};
+              "this detection must run code at every first touch, so each raises SIGSEGV"};
     (void)page_map_.open();
     return Errc::kOk;
   }
