@@ -2,6 +2,7 @@
 #include "compat/libtp/chain.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "compat/libtp/words.h"
@@ -97,9 +98,13 @@ void Chain::append(std::uint64_t transaction, RecordType type, std::uint64_t lsn
   if (second.empty()) {
     add(type, lsn, first);
   } else {
-    std::vector<std::byte> both(first.begin(), first.end());
-    both.insert(both.end(), second.begin(), second.end());
-    add(type, lsn, both);
+    std::array<std::byte, 512> small;
+    const std::size_t bytes = first.size() + second.size();
+    std::vector<std::byte> large(bytes <= small.size() ? 0 : bytes);
+    std::byte *const both = large.empty() ? small.data() : large.data();
+    std::copy(first.begin(), first.end(), both);
+    std::copy(second.begin(), second.end(), both + first.size());
+    add(type, lsn, {both, bytes});
   }
   now_.lsn = lsn;
   head.last = now_.last;

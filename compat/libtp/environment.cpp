@@ -74,12 +74,18 @@ Environment::Environment(const std::string &home, const tp_options &options)
   lock::LockTable *locks_of_domain = nullptr;
   throw_unless_ok(impl_->open_locks(modes_of(options.modes), &locks_of_domain));
   managers_->use(locks_of_domain);
-  locks().use_heir(this);
+  if (!locks().begin_heir(this))
+    throw Error(Errc::kBadArgument, home + ": this process has it open already");
   locks().use({.first_look_ns = (options.first_look_us == 0 ? 1000 : options.first_look_us) * 1000,
                .victim = static_cast<lock::Victim>(options.victim)});
-  map_all();
-  throw_unless_ok(locks().begin_life([this] { return begin_life(); }));
-  settle();
+  try {
+    map_all();
+    throw_unless_ok(locks().begin_life([this] { return begin_life(); }));
+    settle();
+  } catch (...) {
+    locks().end_heir();
+    throw;
+  }
 }
 
 Environment::~Environment() {
@@ -109,7 +115,7 @@ void Environment::close() {
   for (const Slot &slot : std::exchange(idle_, {})) give_slot(slot);
   // Those that could not be undone are their next heir's.
   for (const Orphan &orphan : std::exchange(orphans_, {})) (void)locks().detach(orphan.slot.locker);
-  locks().use_heir(nullptr);
+  locks().end_heir();
   impl_.reset();
   managers_.reset();
   domain_.close();
@@ -135,6 +141,7 @@ void Environment::add_segment(const Segment &segment) {
   const auto found = impl_->segments().at(segment.data());
   if (found == nullptr) throw Error(Errc::kNotMapped, segment.name());
   segments_.push_back({segment, found->number});
+  managers_->ranges().add(segment);
 }
 
 Segment Environment::map(const std::string &file, const SegmentOptions &options, int *number) {

@@ -13,6 +13,7 @@
 
 #include "compat/libtp/chain_file.h"
 #include "compat/libtp/record_types.h"
+#include "compat/libtp/segment_ranges.h"
 #include "levels/lock/lock.h"
 
 namespace tmh::tp {
@@ -33,6 +34,7 @@ class Managers {
     return *locks_;
   }
   [[nodiscard]] RecordTypes &types() noexcept { return types_; }
+  [[nodiscard]] SegmentRanges &ranges() noexcept { return ranges_; }
   // Records stay behind the commit.
   void keep_log(bool keeps) noexcept { keeps_log_ = keeps; }
   [[nodiscard]] bool keeps_log() const noexcept { return keeps_log_; }
@@ -51,6 +53,7 @@ class Managers {
   const Domain domain_;
   const ChainFile chains_;
   RecordTypes types_;
+  SegmentRanges ranges_;
   lock::LockTable *locks_ = nullptr;
   bool keeps_log_ = false;
   // The next life's numbers are larger.

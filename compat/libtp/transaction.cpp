@@ -2,6 +2,7 @@
 #include "compat/libtp/transaction.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -358,16 +359,17 @@ std::uint64_t Transaction::log(RecordType type, std::span<const std::byte> data)
 
 std::uint64_t Transaction::log_bytes(const void *address, std::size_t bytes) {
   if (!is_in_step_) throw Error(Errc::kEndWithoutBegin, "a record is logged in a step");
-  const auto *const from = static_cast<const std::byte *>(address);
-  const Segment segment = segment_of(address);
-  if (!segment || bytes > segment.size_bytes() - static_cast<std::size_t>(from - segment.data()))
-    throw Error(Errc::kNotMapped, "bytes that lie in no segment");
-  if (segment.is_relocatable())
-    throw Error(Errc::kBadArgument, segment.name() + " has no fixed address");
+  if (!managers_.ranges().lies_within(address, bytes))
+    throw Error(Errc::kNotMapped,
+                "bytes that lie in no segment of the environment, or in one that "
+                "has no fixed address");
   const auto at = reinterpret_cast<std::uint64_t>(address);
-  std::vector<std::byte> before(bytes);
-  load_bytes(from, before.data(), bytes);
-  return append(kBytesBefore, std::as_bytes(std::span(&at, 1)), before, false);
+  // Most are a word or a record.
+  std::array<std::byte, 256> small;
+  std::vector<std::byte> large(bytes <= small.size() ? 0 : bytes);
+  std::byte *const before = large.empty() ? small.data() : large.data();
+  load_bytes(static_cast<const std::byte *>(address), before, bytes);
+  return append(kBytesBefore, std::as_bytes(std::span(&at, 1)), {before, bytes}, false);
 }
 
 lock::Patience Transaction::patience_here(lock::Patience wanted) const noexcept {

@@ -79,9 +79,14 @@ class LockTable {
   [[nodiscard]] Errc open(const platform::FolderLock::Held &lock, const std::string &path,
                           std::uint64_t life, const ModeSet &modes, const Self &self) noexcept;
   void close() noexcept { file_.close(); }
-  // Of lockers of Succession::kHeir; null, as at first: their locks stay. It outlives its use.
-  // release: pairs with settle()
-  void use_heir(Heir *heir) noexcept { heir_.store(heir, std::memory_order_release); }
+  // Of lockers of Succession::kHeir, whose locks stay where there is none. It outlives its use.
+  // False: there is one.
+  [[nodiscard]] bool begin_heir(Heir *heir) noexcept {
+    Heir *none = nullptr;
+    // release: pairs with settle()
+    return heir_.compare_exchange_strong(none, heir, std::memory_order_release);
+  }
+  void end_heir() noexcept { heir_.store(nullptr, std::memory_order_release); }
   void use(const LookPolicy &policy) noexcept { policy_ = policy; }
 
   // Runs `begin` once in this life of the domain, before it returns to any participant: it makes

@@ -106,7 +106,7 @@ TEST_F(PublisherTest, ContentThatIsTakenBackCommitsNothing) {
 }
 
 TEST_F(PublisherTest, ContentOfTheHolderOfTheTurnIsPublished) {
-  ours_.turn.take_for_good();
+  EXPECT_TRUE(ours_.turn.take_for_good());
   writes_ = {fill(1, 41)};
   const std::uint64_t stamp = publisher_.publish(lock(), content_, log_end_, false);
   EXPECT_EQ(stamp, clock());

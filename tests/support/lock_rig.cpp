@@ -32,7 +32,7 @@ std::unique_ptr<lock::LockTable> LockRig::join(lock::Heir *heir) {
   EXPECT_EQ(folder.acquire(folder_.path() + "/tmh.lock"), Errc::kOk);
   EXPECT_EQ(table->open(folder.held(), path(), 1, modes_, {participants.of, slot, incarnation}),
             Errc::kOk);
-  table->use_heir(heir);
+  EXPECT_TRUE(heir == nullptr || table->begin_heir(heir));
   return table;
 }
 

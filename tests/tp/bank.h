@@ -58,6 +58,7 @@ class Bank {
   Bank &operator=(const Bank &) = delete;
 
   [[nodiscard]] tp_env *env() const { return env_; }
+  [[nodiscard]] int fid() const { return fid_; }
   [[nodiscard]] std::uint64_t *word(std::size_t account) const { return words_ + account * 512; }
 
   int step(tp_txn *txn, unsigned flags, const std::function<int(tp_step_t *)> &body) const {

@@ -339,7 +339,10 @@ TEST_P(TpTest, TheLastStepMayCommit) {
 }
 
 TEST_P(TpTest, WrongCallsAreRefused) {
-  EXPECT_EQ(tp_open(nullptr, nullptr, &env_), TP_EARGUMENT);
+  tp_env *second = nullptr;
+  EXPECT_EQ(tp_open(nullptr, nullptr, &second), TP_EARGUMENT);
+  EXPECT_EQ(tp_open(folder_.path().c_str(), nullptr, &second), TP_EARGUMENT);
+  EXPECT_EQ(second, nullptr);
   tp_txn *txn = begin();
   EXPECT_EQ(tp_close(env_), TP_ERUNNING);
   EXPECT_EQ(tp_step(txn, 99, call, nullptr), TP_EARGUMENT);
