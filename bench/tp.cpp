@@ -264,6 +264,7 @@ class TpBench {
       if (index == 0) check(*bank, *members, measured);
       clock.meet();
     });
+    for (const Member &member : *members) retries_[measured] += member.retries;
     std::filesystem::remove_all(folder);
     std::filesystem::remove_all(home);
     return ns / 1000 / static_cast<double>(count);
@@ -307,6 +308,7 @@ class TpBench {
       line["processes"] = of.processes;
       put(line, "us", us);
       line["per_second"] = per_second;
+      line["retries"] = retries_.at(of);
       std::string ratio = "-";
       if (const auto *const slow = samples({kBerkeley, of.durability, of.processes})) {
         const Summary times = summarize_ratio(*slow, *samples(of));
@@ -347,6 +349,7 @@ class TpBench {
   ScratchFolder scratch_;
   std::optional<ScratchFolder> memory_;
   std::map<Case, std::vector<double>> us_;
+  std::map<Case, std::uint64_t> retries_;  // of all rounds
   std::uint64_t folders_ = 0;
 };
 
