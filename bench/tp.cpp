@@ -13,6 +13,7 @@
 // Source:  LIBTP, 5; TPC Benchmark B.
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -140,7 +141,7 @@ constexpr std::array<Wish, 10> kWishes = {
      {"aborts, volatile, x steps", {kAborts, kVolatile, 1}, {kSteps, kVolatile, 1}, 0.5},
      {"aborts, not synced, x steps", {kAborts, kNotSynced, 1}, {kSteps, kNotSynced, 1}, 0.5}}};
 
-struct Member {
+struct alignas(128) Member {
   std::int64_t sum;
   std::uint64_t retries;
   Transfer last;
@@ -247,7 +248,7 @@ class TpBench {
     const double ns = run_team_ns(measured.processes, [&](unsigned index, const TeamClock &clock) {
       const std::unique_ptr<BankSession> bank = open(measured, home, folder, index);
       Transfers transfers({options_.branches, options_.accounts}, options_.common.seed + index);
-      Member &self = (*members)[index];
+      Member self{};
       const auto transact = [&](std::uint64_t transactions) {
         for (std::uint64_t i = 0; i < transactions; ++i) {
           self.last = transfers.next();
@@ -260,6 +261,7 @@ class TpBench {
       transact(count);
       clock.finish();
       self.retries = bank->retries();
+      (*members)[index] = self;
       clock.meet();
       if (index == 0) check(*bank, *members, measured);
       clock.meet();
