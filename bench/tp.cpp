@@ -153,7 +153,7 @@ class TpBench {
     if (options_.common.tiny) {
       options_.rounds = 1;
       options_.transactions = 60;
-      options_.synced = 20;
+      options_.synced = 4;
       options_.processes = {1, 2};
       options_.with_parts = true;
     }
