@@ -110,8 +110,9 @@ enum class Planted : std::uint64_t {
   kUndoLeftOut = 1ull << 42,
   kUndoneTwice = 1ull << 43,
   kNoUndoRecord = 1ull << 44,
-  // Locks go before the commit point.
+  // Locks go before the commit point; a commit is acknowledged before it is in the log.
   kUnlockedTooSoon = 1ull << 45,
+  kToldTooSoon = 1ull << 46,
 };
 
 #ifdef TMH_PLANTED_FAULTS

@@ -1,5 +1,5 @@
-// compat/libtp/segment_ranges.h -- where a process has the environment's segments: asked before each
-// record of bytes.
+// compat/libtp/segment_ranges.h -- where a process has the environment's segments: asked before
+// each record of bytes.
 // Sharing:   threads: lies_within() by all, without a lock; add() by one at a time. A range stays:
 //            the environment keeps its segments mapped.
 // Contexts:  NOT async-signal-safe.

@@ -4,7 +4,9 @@
 //             (2) each worker's count of its own commits, which is an account of its own, is what
 //                 it was told, or one more that it was not told of.
 //             (3) nobody waits for the dead, and nothing of theirs is left.
-// Planted:    an undo left out, or done twice; an update without its record.
+//             (4) a power cut takes nothing that was told.
+// Planted:    an undo left out, or done twice; an update without its record; a commit that is told
+//             before it is in the log.
 #include <gtest/gtest.h>
 #include <tp.h>
 
@@ -21,6 +23,7 @@
 
 #include "observe/planted.h"
 #include "tests/support/children.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -206,6 +209,18 @@ TEST(MultiTpTest, AStormWithDeaths) {
   EXPECT_EQ(storm.wrong(), "");
 }
 
+// All of them, and what only shared memory has, at once.
+TEST(MultiTpTest, APowerCutLosesNothingThatWasTold) {
+  for (std::uint64_t i = 0; i < times(3, 50); ++i) {
+    const TempFolder folder;
+    Storm storm(folder.path());
+    storm.await(300 + 37 * i);
+    storm.kill_all();
+    lose_shared_memory(folder.path());
+    ASSERT_EQ(storm.wrong(), "") << "cut " << i;
+  }
+}
+
 TEST(MultiTpTest, AllDieAndTheNextUndoesWhatTheyHadBegun) {
   const MemoryFolder folder;
   Storm storm(folder.path());
@@ -220,9 +235,24 @@ TEST(MultiTpTest, AllDieAndTheNextUndoesWhatTheyHadBegun) {
 }
 
 #ifdef TMH_PLANTED_FAULTS
-class PlantedTpTest : public ::testing::TestWithParam<observe::Planted> {};
+class PlantedUndoTest : public ::testing::TestWithParam<observe::Planted> {};
 
-TEST_P(PlantedTpTest, IsFound) {
+TEST(PlantedTpTest, ToldBeforeItIsInTheLogIsFound) {
+  std::string wrong;
+  observe::plant(observe::Planted::kToldTooSoon);  // forked processes, too
+  for (int i = 0; i < 20 && wrong.empty(); ++i) {
+    const TempFolder folder;
+    Storm storm(folder.path());
+    storm.await(1'000);
+    storm.kill_all();
+    lose_shared_memory(folder.path());
+    wrong = storm.wrong();
+  }
+  observe::plant(observe::Planted{});
+  EXPECT_NE(wrong, "");
+}
+
+TEST_P(PlantedUndoTest, IsFound) {
   const MemoryFolder folder;
   observe::plant(GetParam());  // forked processes, too
   std::string wrong;
@@ -242,7 +272,7 @@ std::string name_of(const ::testing::TestParamInfo<observe::Planted> &info) {
   return kNames[info.index];
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, PlantedTpTest,
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedUndoTest,
                          ::testing::Values(observe::Planted::kUndoLeftOut,
                                            observe::Planted::kUndoneTwice,
                                            observe::Planted::kNoUndoRecord),

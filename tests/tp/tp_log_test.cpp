@@ -184,6 +184,25 @@ TEST(TpLogTest, WhatLiesElsewhereIsDoneAgainAndThenUndone) {
   close(env);
 }
 
+TEST(TpLogTest, WhatWasUnlockedEarlyMayBeTwosAfterACrash) {
+  const MemoryFolder folder;
+  const ChildEnd end = run_in_child("before", [&] {
+    tp_env *env = open(folder.path(), 0);
+    tp_txn *one = begin(env), *other = begin(env);
+    for (tp_txn *txn : {one, other}) {
+      EXPECT_EQ(tp_lock(txn, {1, 1}, TP_EXCLUSIVE, TP_TRY), TP_OK);
+      log(txn, txn == one ? "a" : "b", kFile);
+      EXPECT_EQ(tp_unlock(txn, {1, 1}, TP_EXCLUSIVE), TP_OK);
+    }
+    EXPECT_EQ(tp_log_flush(env), TP_OK);
+    die_unless_failed();
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  elsewhere().clear();
+  close(open(folder.path(), 0));
+  EXPECT_TRUE(elsewhere() == "-a-b" || elsewhere() == "-b-a") << elsewhere();
+}
+
 TEST(TpLogTest, UnrollingLeavesTheTransactionRunning) {
   const MemoryFolder folder;
   tp_env *env = open(folder.path(), 0);
