@@ -52,7 +52,7 @@ class TableLocks {
  public:
   explicit TableLocks(const std::string &folder)
       : domain_(Domain::open(folder, DomainOptions{})), impl_(detail::impl_of(domain_)) {
-    check(impl_->open_locks(nullptr, &table_), "open_locks");
+    check(impl_->open_locks(lock::ModeSet::hierarchical(), &table_), "open_locks");
     check(table_->begin(name_, &locker_), "begin");
   }
   ~TableLocks() { table_->end(locker_); }

@@ -65,6 +65,12 @@ void Transaction::check_running() const {
 
 namespace {
 
+void add_noted(const Record &record, std::vector<NotedLock> *to) {
+  TMH_ASSERT(record.type == kLocksTaken);
+  for (std::size_t i = 0; (i + 1) * sizeof(NotedLock) <= record.data.size(); ++i)
+    std::memcpy(&to->emplace_back(), record.data.data() + i * sizeof(NotedLock), sizeof(NotedLock));
+}
+
 // visit(record) of all, last one first, in the running instance.
 template <class Visit>
 void for_each_record(const Chain &chain, const Visit &visit) {
@@ -248,45 +254,52 @@ void Transaction::end(bool must_be_durable) {
   if (must_be_durable && managers_.is_strict() && !is_told_too_soon) managers_.await_log();
 }
 
-// One record, or what remains of it.
+// One record. Most are undone in the instance that reads them; where plain stores undo one, its
+// undo is an instance of its own, at pages.
 void Transaction::undo_last() {
   TMH_ASSERT(!chain_.is_empty() && !is_in_step_);
-  Record record;
-  run_instance(TP_FIELDS, nullptr, [&] { record = chain_.read(Place::kNone); });
-  const std::optional<Undo> undo = managers_.types().find(record.type);
-  if (!undo.has_value())
-    throw Error(Errc::kBadArgument, "transaction " + std::to_string(id_) + ": its record " +
-                                        std::to_string(record.lsn) + " is of type " +
-                                        std::to_string(record.type) +
-                                        ", which nothing in this process undoes");
-  if (record.type == kLocksTaken) {
+  std::vector<NotedLock> noted;
+  bool is_plain = false;
+  const auto undo_it = [&](unsigned flags_here) {
+    chain_.rewind();
+    noted.clear();
+    const Record record = chain_.read(Place::kNone);
+    const Undo undo = undo_of(record);
+    is_plain = (undo.flags & TP_FIELDS) == 0 && undo.function != nullptr;
+    if (is_plain && (flags_here & TP_FIELDS) != 0) return;
+    run_undo(undo, record);
     // The locks stay until the end.
-    const std::size_t count = record.data.size() / sizeof(NotedLock);
-    for (std::size_t i = 0; i < count; ++i)
-      std::memcpy(&unnoted_.emplace_back(), record.data.data() + i * sizeof(NotedLock),
-                  sizeof(NotedLock));
-  }
-  const tp_record told{record.type, record.lsn, id_, record.data.data(), record.data.size()};
+    if (record.type == kLocksTaken) add_noted(record, &noted);
+    chain_.cut(record);
+  };
   chain_.begin();
   try {
     const InStep in_step(&is_in_step_);
-    const auto undo_it = [&] {
-      if (undo->function == nullptr || observe::is_planted(observe::Planted::kUndoLeftOut)) return;
-      const int why = undo->function(this, &told, undo->context);
-      if (why != 0) throw Refused{why};
-    };
-    if (observe::is_planted(observe::Planted::kUndoneTwice))
-      run_instance(undo->flags, nullptr, undo_it);
-    run_instance(undo->flags, nullptr, [&] {
-      chain_.rewind();
-      undo_it();
-      chain_.cut(record);
-    });
+    run_instance(TP_FIELDS, nullptr, [&] { undo_it(TP_FIELDS); });
+    if (is_plain) run_instance(TP_PAGES, nullptr, [&] { undo_it(TP_PAGES); });
   } catch (...) {
     chain_.rewind();
     throw;
   }
+  unnoted_.insert(unnoted_.end(), noted.begin(), noted.end());
   observe::step(observe::Step::kTpUndone);
+}
+
+Undo Transaction::undo_of(const Record &record) const {
+  const std::optional<Undo> undo = managers_.types().find(record.type);
+  if (undo.has_value()) return *undo;
+  throw Error(Errc::kBadArgument, "transaction " + std::to_string(id_) + ": its record " +
+                                      std::to_string(record.lsn) + " is of type " +
+                                      std::to_string(record.type) +
+                                      ", which nothing in this process undoes");
+}
+
+void Transaction::run_undo(const Undo &undo, const Record &record) {
+  if (undo.function == nullptr || observe::is_planted(observe::Planted::kUndoLeftOut)) return;
+  const tp_record told{record.type, record.lsn, id_, record.data.data(), record.data.size()};
+  const int times = observe::is_planted(observe::Planted::kUndoneTwice) ? 2 : 1;
+  for (int i = 0; i < times; ++i)
+    if (const int why = undo.function(this, &told, undo.context); why != 0) throw Refused{why};
 }
 
 void Transaction::abort() {
@@ -443,10 +456,7 @@ std::vector<NotedLock> Transaction::noted_locks() const {
   return managers_.chains().run([&](Fields) {
     std::vector<NotedLock> locks;
     for_each_record(chain_, [&](const Record &record) {
-      if (record.type != kLocksTaken) return;
-      for (std::size_t i = 0; (i + 1) * sizeof(NotedLock) <= record.data.size(); ++i)
-        std::memcpy(&locks.emplace_back(), record.data.data() + i * sizeof(NotedLock),
-                    sizeof(NotedLock));
+      if (record.type == kLocksTaken) add_noted(record, &locks);
     });
     return locks;
   });

@@ -102,6 +102,9 @@ class Transaction final : public tp_step_s {
   template <class Attempt>
   void run_instance(unsigned flags, const Site *site, const Attempt &attempt);
   void undo_last();
+  [[nodiscard]] Undo undo_of(const Record &record) const;
+  // In the running instance.
+  void run_undo(const Undo &undo, const Record &record);
   void begin_pinned();
   void end_pinned();
   // What is stored so far is a step of its own while `wait` runs; then the step begins anew, and
