@@ -223,14 +223,17 @@ TEST_F(ToolChains, EachKindOfDamageIsNamed) {
   expect_damage(block(head), std::uint32_t{99}, "is of no kind");
   expect_damage(block(head) + next, kFar, "which is not there");
   expect_damage(block(head) + next, head, "which has another place");
-  expect_damage(block(head) + next, at<std::uint32_t>(block(kept) + next), "another place");
+  expect_damage(block(head) + next, at<std::uint32_t>(block(kept) + next), "the chain of block");
   expect_damage(block(kept) + offsetof(tp::BlockHead, next_kept), kept, "list of kept chains");
   expect_damage(block(kept) + offsetof(tp::BlockHead, committed_lsn), std::uint64_t{1},
                 "committed before");
   expect_damage(block(head) + offsetof(tp::BlockHead, last), std::uint64_t{kFar} << 12 | 64,
                 "is not in it");
   expect_damage(block(head) + offsetof(tp::BlockHead, last), last + 4, "no record's place");
-  expect_damage(record, last, "LSNs do not fall");
+  expect_damage(record, last, "do not lie one behind the other");
+  const auto transaction = at<std::uint64_t>(block(head) + offsetof(tp::BlockHead, transaction));
+  expect_damage(record + offsetof(tp::RecordHead, lsn), transaction, "an earlier transaction");
+  expect_damage(record + offsetof(tp::RecordHead, lsn), transaction + 1, "LSNs do not fall");
   expect_damage(record + offsetof(tp::RecordHead, lsn), ~std::uint64_t{0}, "another one");
   expect_damage(record + offsetof(tp::RecordHead, bytes), kFar, "longer than its block");
   expect_damage(record + offsetof(tp::RecordHead, type), std::uint32_t{0}, "of no type");

@@ -105,7 +105,9 @@ class ToolLocks : public ::testing::Test {
       out->threads[i] = std::thread([out, i, mode] {
         out->errors[i] = tp_lock(out->txns[i], {77, 1 - i}, mode, TP_FOREVER);
         // The other one goes on.
-        if (out->errors[i] != TP_OK) EXPECT_EQ(tp_abort(out->txns[i]), TP_OK) << tp_last_error();
+        if (out->errors[i] != TP_OK) {
+          EXPECT_EQ(tp_abort(out->txns[i]), TP_OK) << tp_last_error();
+        }
       });
   }
   static void end(Deadlock *deadlock) {
@@ -309,7 +311,9 @@ TEST_F(ToolLocks, WhateverTheTableHoldsItEnds) {
       patch_file(path, places.back(), std::string(1, static_cast<char>(value)));
     }
     (void)tools::read_locks(domain());
-    if (round % 30 == 0) EXPECT_EQ(run_tmh({"locks", domain()}).exit_code, 0);
+    if (round % 30 == 0) {
+      EXPECT_EQ(run_tmh({"locks", domain()}).exit_code, 0);
+    }
     for (const std::uint64_t place : places) patch_file(path, place, whole.substr(place, 1));
   }
   ASSERT_EQ(tools::read_locks(domain()).objects.size(), 10u);
