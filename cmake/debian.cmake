@@ -17,7 +17,7 @@ endif()
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)  # no groups: one package per component
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# libxac needs libtmh, which is in the same package
+# libxac and libtmh-tp need libtmh, which is in the same package
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 
@@ -25,8 +25,8 @@ set(CPACK_DEBIAN_LIBTMH0_PACKAGE_NAME libtmh0)
 set(CPACK_DEBIAN_LIBTMH0_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_LIBTMH0_DESCRIPTION
     "transactional memory hierarchy, shared libraries\n \
-libtmh (C++), libxac (C) and libtmhperf: memory-mapped files as transactional memory\n \
-between any number of processes.")
+libtmh (C++), libxac and libtmh-tp (C), and libtmhperf: memory-mapped files as\n \
+transactional memory between any number of processes.")
 
 set(CPACK_DEBIAN_LIBTMH-DEV_PACKAGE_NAME libtmh-dev)
 set(CPACK_DEBIAN_LIBTMH-DEV_PACKAGE_SECTION libdevel)

@@ -1,6 +1,7 @@
-# libtmh, libxac and libtmhperf, shared and static. tmh::tmh, tmh::xac and tmh::perf are the shared
-# ones, tmh::tmh_static, tmh::xac_static and (inside this project only) tmh::perf_static the static
-# ones; inside this project and after find_package(tmh) they have the same names.
+# libtmh, libxac, libtmh-tp and libtmhperf, shared and static. tmh::tmh, tmh::xac, tmh::tp and
+# tmh::perf are the shared ones, tmh::tmh_static, tmh::xac_static, tmh::tp_static and
+# (inside this project only) tmh::perf_static the static ones; inside this project and after
+# find_package(tmh) they have the same names.
 set(TMH_LAYERS platform observe storage storage/log storage/heap levels/line levels/lock
   levels/page/shared levels/page/versions levels/page/redo levels/page/publish levels/page/views
   levels/page/touch levels/page hierarchy/exchange hierarchy/threads hierarchy/durability

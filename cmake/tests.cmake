@@ -139,7 +139,7 @@ foreach(program ${programs})
 endforeach()
 tmh_test_programs_of(programs tools)
 foreach(program ${programs})
-  target_link_libraries(${program} PRIVATE tmh_tool_parts tmh::perf_static)
+  target_link_libraries(${program} PRIVATE tmh_tool_parts tmh::perf_static tmh::tp_static)
   target_compile_definitions(${program} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
     TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_dependencies(${program} tmh_tool)

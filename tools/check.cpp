@@ -1,5 +1,5 @@
-// tools/check.cpp -- tmh check: structure, allocator and log of a domain; every part is looked at,
-// whatever is wrong with another.
+// tools/check.cpp -- tmh check: structure, allocators, chains and log of a domain; every part is
+// looked at, whatever is wrong with another.
 // Invariant: nothing is written, and it ends: each part is bounded, and heaps, which are mapped,
 //            are walked in a child process, which a file that is cut meanwhile, or a disk that
 //            fails, may end.
@@ -26,6 +26,7 @@
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_check.h"
 #include "storage/page_checksums.h"
+#include "tools/chain_check.h"
 #include "tools/check.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
@@ -297,14 +298,18 @@ std::vector<Part> check_domain(const std::string &folder) {
   // files hold what it says.
   const std::optional<Part> instead = unsettled(folder, log.has_value() && !log->is_at_checkpoint);
   for (const SegmentRecordV1 &segment : control->segments) {
-    // Raw: the user's bytes, of which we know nothing.
-    if (!storage::is_used(segment) || segment.layout != 1) continue;
-    Part part = instead.has_value() ? *instead : check_heap(folder, segment);
+    if (!storage::is_used(segment)) continue;
+    const bool is_heap = segment.layout == 1;
+    // Other raw segments: the user's bytes, of which we know nothing.
+    if (!is_heap && !holds_chains(segment)) continue;
+    Part part = instead.has_value() ? *instead
+                : is_heap           ? check_heap(folder, segment)
+                                    : check_chains(folder, segment);
     if (!instead.has_value() && part.state == PartState::kDamaged)
       if (std::optional<Part> now = opened_since(folder, control->header.life); now.has_value())
         part = std::move(*now);
     parts.push_back(std::move(part));
-    parts.back().name = heap_name(segment);
+    parts.back().name = is_heap ? heap_name(segment) : "chains";
   }
   if (log.has_value()) {
     for (Part &part : check_checksums(folder, *control)) parts.push_back(std::move(part));

@@ -1,4 +1,4 @@
-// tools/check.h -- is a domain sound? Part by part: structure, each heap, the log.
+// tools/check.h -- is a domain sound? Part by part: structure, each heap, chains, the log.
 // Invariant: nothing is written, and it ends; every part is looked at, whatever is wrong with
 //            another.
 // Sharing:   also while the domain is open: what its participants have not put in order is not
@@ -19,7 +19,7 @@ static_assert(PartState::kTorn < PartState::kUnreadable &&
               PartState::kUnreadable < PartState::kDamaged);
 
 struct Part {
-  std::string name;  // "structure", "heap a.db", "log"
+  std::string name;  // "structure", "heap a.db", "chains", "log"
   PartState state = PartState::kSound;
   std::string message;
 };

@@ -25,6 +25,7 @@
 #include "programs/command_line.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
+#include "tools/deadlockd.h"
 #include "tools/failure.h"
 #include "tools/moment.h"
 #include "tools/print.h"
@@ -154,6 +155,8 @@ class CommandLine {
     add_itm();
     add_run();
     add_kill_stuck();
+    add_locks();
+    add_deadlockd();
   }
 
   int run(int argc, const char *const *argv) {
@@ -510,6 +513,26 @@ class CommandLine {
                  "SIGKILL to the processes of those that still run then");
   }
 
+  void add_locks() {
+    (void)add(line_, "locks",
+              "Locks of transactions of tp.h: holders, waiters, deadlocks, totals; does not join",
+              &locks_, "tmh locks shop");
+  }
+
+  void add_deadlockd() {
+    Command sub = add(line_, "deadlockd",
+                      "Look for deadlocks again and again, and end them, until a signal ends it",
+                      &deadlockd_, "tmh deadlockd shop --every 0.1s --victim fewest-locks");
+    Option every = sub.add_option("--every", deadlockd_.every_s, "seconds between looks (1)");
+    check_seconds(every);
+    every.transform([](const std::string &text) {
+      return text.ends_with('s') ? text.substr(0, text.size() - 1) : text;
+    });
+    sub.add_option("--victim", deadlockd_.victim, "who fails of each cycle (youngest)")
+        .check_one_of(victim_names());
+    sub.add_flag("--once", deadlockd_.once, "one look").excludes(every);
+  }
+
   // A value as the library spells it; `values` are the right ones.
   template <class Value>
   void add_spec(Command sub, const char *name, std::string *spec, const char *about,
@@ -652,6 +675,8 @@ class CommandLine {
   SkewCommand skew_;
   RunCommand run_;
   KillStuckCommand kill_stuck_;
+  LocksCommand locks_;
+  DeadlockdCommand deadlockd_;
   RtmEmulateCommand rtm_emulate_;
   ItmCommand itm_;
   ValuesOf values_;

@@ -188,6 +188,23 @@ struct KillStuckCommand {
 };
 [[nodiscard]] Exit run(const KillStuckCommand &command);
 
+// Who holds and who waits for which locks; does not join the domain.
+struct LocksCommand {
+  std::string domain;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const LocksCommand &command);
+
+// Looks for deadlocks until it is told to end.
+struct DeadlockdCommand {
+  std::string domain;
+  double every_s = 1;
+  std::string victim = "youngest";  // one of victim_names()
+  bool once = false;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const DeadlockdCommand &command);
+
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);
 

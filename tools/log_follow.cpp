@@ -1,10 +1,4 @@
 // tools/log_follow.cpp -- tmh log follow: the redo log as it becomes durable.
-#include <poll.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <csignal>
-
 #include <fmt/format.h>
 
 #include "platform/assert.h"
@@ -12,6 +6,7 @@
 #include "storage/log/log_tail.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
+#include "tools/end_signals.h"
 #include "tools/failure.h"
 #include "tools/log_print.h"
 #include "tools/moment.h"
@@ -29,43 +24,6 @@ namespace {
 
 // A wait ends by itself to look whether a reader of the output is left.
 constexpr std::uint64_t kWaitNs = 200'000'000;
-
-// While it lives, signals that end the command end its wait first. SIGPIPE is an error of print().
-class EndSignals {
- public:
-  EndSignals() {
-    asked_.store(false);
-    struct sigaction action {};
-    action.sa_handler = [](int) { asked_.store(true, std::memory_order_relaxed); };
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-      (void)::sigaction(kSignals[i], nullptr, &before_[i]);
-      const bool is_ignored = before_[i].sa_handler == SIG_IGN;  // nohup(1)
-      if (!is_ignored) (void)::sigaction(kSignals[i], &action, nullptr);
-    }
-    action.sa_handler = SIG_IGN;
-    (void)::sigaction(SIGPIPE, &action, &pipe_before_);
-  }
-  ~EndSignals() {
-    for (std::size_t i = 0; i < std::size(kSignals); ++i)
-      (void)::sigaction(kSignals[i], &before_[i], nullptr);
-    (void)::sigaction(SIGPIPE, &pipe_before_, nullptr);
-  }
-  EndSignals(const EndSignals &) = delete;
-  EndSignals &operator=(const EndSignals &) = delete;
-  [[nodiscard]] static bool asked() noexcept { return asked_.load(std::memory_order_relaxed); }
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  static inline std::atomic<bool> asked_;
-  static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler stores it");
-  struct sigaction before_[std::size(kSignals)], pipe_before_;
-};
-
-// Of a pipe or a socket: the other end is closed.
-bool has_no_reader() noexcept {
-  pollfd output{STDOUT_FILENO, 0, 0};
-  return ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
-}
 
 LogEntry entry_of(const TailEntry &tail) {
   TMH_ASSERT(tail.kind == TailEntry::Kind::kTransaction || tail.kind == TailEntry::Kind::kOpening);

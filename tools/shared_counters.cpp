@@ -52,6 +52,7 @@ bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCou
       field<std::uint64_t>(record, offsetof(Participant, stack_start))};
   out->start_time = process.start_time;
   out->stack_start = process.stack_start;
+  out->incarnation = field<std::uint64_t>(record, offsetof(Participant, incarnation));
   out->is_alive = process.pid > 0 && (is_elsewhere || platform::alive(process));
   out->is_stopped = out->is_alive && !is_elsewhere && is_stopped(out->pid);
   const auto name =
@@ -94,7 +95,7 @@ std::vector<std::uint64_t> read_participants(const std::string &folder, std::uin
     one.slot = static_cast<std::uint32_t>(slot);
     incarnations.push_back(0);
     if (!read_participant(record, out->is_elsewhere, &one)) continue;
-    incarnations.back() = field<std::uint64_t>(record, offsetof(Participant, incarnation));
+    incarnations.back() = one.incarnation;
     out->total.page_cache_pages += one.counters.page_cache_pages;
     out->participants.push_back(std::move(one));
   }

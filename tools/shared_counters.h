@@ -17,6 +17,7 @@ struct ParticipantCounters {
   std::uint32_t slot = 0;
   std::int32_t pid = 0;
   std::uint64_t start_time = 0, stack_start = 0;  // platform::ProcessId
+  std::uint64_t incarnation = 0;
   std::string name;
   bool is_alive = false;          // false: it died without leaving; nobody has cleaned up yet
   bool is_stopped = false;        // alive, and stopped by a signal or a debugger

@@ -116,7 +116,6 @@ Record Chain::read(Place at) const {
   TMH_ASSERT(at != Place::kNone);
   Record read;
   std::vector<std::vector<std::byte>> parts;
-  // A chain of damaged links ends where a record's bytes say that it begins.
   for (bool is_last = true;; is_last = false) {
     const RecordHead &part = record(at);
     const std::uint32_t bytes = part.bytes;
@@ -133,8 +132,14 @@ Record Chain::read(Place at) const {
     parts.push_back(std::move(data));
     read.before = part.before;
     if (read.before == Place::kNone) break;
-    if (read.before == at) raise_damaged(at);
-    if ((record(read.before).type.load() & kGoesOn) == 0) break;
+    const RecordHead &before = record(read.before);
+    if ((before.type & kGoesOn) == 0) {
+      // So a walk ends, wherever damaged links lead.
+      if (before.lsn >= read.lsn) raise_damaged(read.before);
+      break;
+    }
+    // Each part of a record has a block of its own.
+    if (parts.size() >= file_.header().blocks) raise_damaged(at);
     at = read.before;
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part)

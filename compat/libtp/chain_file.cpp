@@ -1,12 +1,12 @@
 // compat/libtp/chain_file.cpp -- blocks out of a segment that grows.
 #include "compat/libtp/chain_file.h"
 
+#include <algorithm>
 #include <string>
 
 namespace tmh::tp {
 
 namespace {
-constexpr const char *kFileName = "tp.chains";
 // Address space: chains of 16 GiB.
 constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 34;
 constexpr std::uint64_t kGrowBytes = std::uint64_t{1} << 20;
@@ -17,7 +17,7 @@ Segment ChainFile::map(const Domain &domain) {
   options.size_bytes = kGrowBytes;
   options.max_bytes = kBytesMax;
   options.layout = Layout::kRaw;
-  return domain.map(kFileName, options);
+  return domain.map(kChainFile, options);
 }
 
 ChainFile::ChainFile(const Domain &domain)
@@ -33,16 +33,20 @@ ChainFile::ChainFile(const Domain &domain)
     return true;
   });
   TMH_ASSERT(base_ != nullptr && segment_.size_bytes() >= kBlockBytes);
-  if (!is_known) throw Error(Errc::kCorrupt, std::string(kFileName) + " holds no chains");
+  if (!is_known) throw Error(Errc::kCorrupt, std::string(kChainFile) + " holds no chains");
+}
+
+std::uint32_t ChainFile::blocks_held() const {
+  return static_cast<std::uint32_t>(segment_.size_bytes() / kBlockBytes);
 }
 
 BlockHead &ChainFile::block(BlockIndex index) const {
   const auto number = static_cast<std::uint32_t>(index);
   // Blocks are never fewer, so most calls need not load the header's line.
   if (number >= blocks_seen_.load(std::memory_order_relaxed))
-    blocks_seen_.store(header().blocks, std::memory_order_relaxed);
+    blocks_seen_.store(std::min(header().blocks.load(), blocks_held()), std::memory_order_relaxed);
   if (number == 0 || number >= blocks_seen_.load(std::memory_order_relaxed))
-    throw Error(Errc::kCorrupt, std::string(kFileName) +
+    throw Error(Errc::kCorrupt, std::string(kChainFile) +
                                     " names a block that is not there: " + std::to_string(number));
   return *reinterpret_cast<BlockHead *>(base_ + std::size_t{number} * kBlockBytes);
 }
@@ -80,6 +84,8 @@ void ChainFile::give(BlockIndex index) const {
 
 void ChainFile::give_all(BlockIndex head) const {
   for (BlockIndex at = head; at != BlockIndex::kNone;) {
+    if (block(at).kind == BlockKind::kFree)
+      throw Error(Errc::kCorrupt, std::string(kChainFile) + ": a chain has a free block");
     const BlockIndex next = block(at).next;
     give(at);
     at = next;

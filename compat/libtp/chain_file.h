@@ -35,9 +35,11 @@ class ChainFile {
   // Throws NoBlock.
   [[nodiscard]] BlockIndex take(BlockKind kind) const;
   void give(BlockIndex index) const;
-  // A head, and what is linked behind it.
+  // A head, and what is linked behind it. Throws Error(kCorrupt): a free block.
   void give_all(BlockIndex head) const;
 
+  // For so many there is room, whatever the header says.
+  [[nodiscard]] std::uint32_t blocks_held() const;
   // More blocks than there were. Throws tmh::Error: kDiskFull, kSegmentFull.
   void grow() const;
   // Runs `body`, which takes Fields, as an instance of its own; grows the file when it must.

@@ -21,7 +21,10 @@
 namespace tmh::tp {
 
 inline constexpr std::uint64_t kChainMagic = 0x3130'5054'5f48'4d54ull;  // "TMH_TP01" in the file
+inline constexpr const char *kChainFile = "tp.chains";
 inline constexpr std::size_t kBlockBytes = 4096;
+// Numbers beyond are damage: at one in a nanosecond they last for centuries.
+inline constexpr std::uint64_t kNumbersMax = std::uint64_t{1} << 63;
 
 enum class BlockIndex : std::uint32_t { kNone = 0 };
 

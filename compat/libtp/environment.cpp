@@ -262,6 +262,8 @@ Errc Environment::begin_life() try {
     }
     return Found{header.blocks, header.numbers};
   });
+  if (found.numbers > kNumbersMax || found.blocks == 0 || found.blocks > chains().blocks_held())
+    throw Error(Errc::kCorrupt, "tp.chains: its header is damaged");
   locks().file().pass_number(found.numbers);
   std::vector<bool> is_used(found.blocks, false);
   for (std::uint32_t i = 1; i < found.blocks; ++i) {
@@ -272,13 +274,11 @@ Errc Environment::begin_life() try {
     });
     if (kind != BlockKind::kHead && kind != BlockKind::kKept) continue;
     if (kind == BlockKind::kHead) adopt(head);
-    chains().run([&](Fields) {
-      for (BlockIndex at = head; at != BlockIndex::kNone; at = chains().block(at).next) {
-        if (is_used.at(static_cast<std::uint32_t>(at)))
-          throw Error(Errc::kCorrupt, "tp.chains: a block is of two chains");
-        is_used[static_cast<std::uint32_t>(at)] = true;
-      }
-    });
+    for (const BlockIndex block : blocks_of(head, found.blocks)) {
+      if (is_used[static_cast<std::uint32_t>(block)])
+        throw Error(Errc::kCorrupt, "tp.chains: a block is of two chains");
+      is_used[static_cast<std::uint32_t>(block)] = true;
+    }
   }
   free_others(is_used);
   return KeptLog(*managers_).redo();
@@ -286,6 +286,19 @@ Errc Environment::begin_life() try {
   return platform::fail(error.errc(), error.what());
 } catch (const std::exception &error) {
   return platform::fail(Errc::kOutOfMemory, error.what());
+}
+
+// Of a chain, in a file of `count`. Throws Error(kCorrupt): it goes round, or out of the file.
+std::vector<BlockIndex> Environment::blocks_of(BlockIndex head, std::uint32_t count) {
+  TMH_ASSERT(head != BlockIndex::kNone);
+  return chains().run([&](Fields) {
+    std::vector<BlockIndex> blocks;
+    for (BlockIndex at = head; at != BlockIndex::kNone; at = chains().block(at).next) {
+      if (blocks.size() == count) throw Error(Errc::kCorrupt, "tp.chains: a chain goes round");
+      blocks.push_back(at);
+    }
+    return blocks;
+  });
 }
 
 // An earlier life's transaction: it is locked as it was, and waits to be undone.

@@ -67,6 +67,7 @@ class Environment final : public lock::Heir {
   [[nodiscard]] Slot take_slot(std::uint64_t id);
   void give_slot(const Slot &slot);
   [[nodiscard]] Errc begin_life();
+  [[nodiscard]] std::vector<BlockIndex> blocks_of(BlockIndex head, std::uint32_t count);
   void adopt(BlockIndex head);
   void free_others(const std::vector<bool> &is_used);
   // False: it waits, detached or among the orphans.

@@ -84,7 +84,8 @@ void KeptLog::forget(std::uint64_t before) const {
       const BlockIndex head = header.first_kept;
       if (head == BlockIndex::kNone) return false;
       const BlockHead &block = file.block(head);
-      TMH_ASSERT(block.kind == BlockKind::kKept);
+      if (block.kind != BlockKind::kKept)
+        throw Error(Errc::kCorrupt, "tp.chains: a block is in the kept log, and is no head of it");
       if (block.committed_lsn >= before) return false;
       header.first_kept = block.next_kept;
       if (header.last_kept == head) header.last_kept = BlockIndex::kNone;

@@ -25,7 +25,7 @@ EXCEPTIONS = {
     "docs/man/tmh-durability.7": 1825,
     "docs/man/tmh-itm.7": 2485,
     "docs/man/tmh-levels.7": 2085,
-    "docs/man/tmh.1": 5050,
+    "docs/man/tmh.1": 5280,
     "docs/measurements.md": 6040,
     "docs/options.md": 2490,
     "docs/sources.md": 1760,

@@ -69,30 +69,33 @@ def pkg_config_project(arguments, prefix, libdir, work):
         return [word.replace("\0", " ") for word in text.replace("\\ ", "\0").split()]
 
     # 0. What needs C++20 says so, a C compiler is not told of it.
-    for package, wanted in (("tmh", ["-std=c++20"]), ("xac", [])):
+    for package, wanted in (("tmh", ["-std=c++20"]), ("xac", []), ("tmh-tp", [])):
         standards = [word for word in pkg_config("--cflags", package) if word.startswith("-std")]
         if standards != wanted:
             raise SystemExit(f"pkg-config --cflags {package} has {standards}, not {wanted}")
-    # 1. C, shared: xac alone is named; libtmh is its private affair.
-    c_source, cxx_source = os.path.join(HERE, "c", "counter.c"), os.path.join(
-        HERE, "cxx", "counter.cpp"
-    )
+    # 1. C, shared: xac, or tmh-tp, alone is named; libtmh is its private affair.
+    c_packages = {
+        "xac": os.path.join(HERE, "c", "counter.c"),
+        "tmh-tp": os.path.join(HERE, "c", "counter_tp.c"),
+    }
+    cxx_source = os.path.join(HERE, "cxx", "counter.cpp")
     c_program, cxx_program = os.path.join(work, "c-program"), os.path.join(work, "cxx-program")
     library_path = {"LD_LIBRARY_PATH": os.path.join(prefix, libdir)}
     linked_later = "-Wl,-rpath-link," + os.path.join(prefix, libdir)
-    run(
-        [
-            arguments.cc,
-            *arguments.flags,
-            c_source,
-            "-o",
-            c_program,
-            *pkg_config("--cflags", "--libs", "xac"),
-            linked_later,
-        ],
-        work,
-    )
-    expect_ten(c_program, work, library_path)
+    for package, source in c_packages.items():
+        run(
+            [
+                arguments.cc,
+                *arguments.flags,
+                source,
+                "-o",
+                c_program,
+                *pkg_config("--cflags", "--libs", package),
+                linked_later,
+            ],
+            work,
+        )
+        expect_ten(c_program, work, library_path)
     # 2. C++, shared.
     run(
         [
@@ -124,23 +127,24 @@ def pkg_config_project(arguments, prefix, libdir, work):
     #    choice.
     archives = os.path.join(work, "archives")
     os.makedirs(archives)
-    for name in ("libxac.a", "libtmh.a"):
+    for name in ("libxac.a", "libtmh-tp.a", "libtmh.a"):
         shutil.copy(os.path.join(prefix, libdir, name), archives)
-    static = [word for word in pkg_config("--static", "--libs", "xac") if not word.startswith("-L")]
-    run(
-        [
-            arguments.cc,
-            *arguments.flags,
-            c_source,
-            "-o",
-            c_program,
-            *pkg_config("--cflags", "xac"),
-            "-L" + archives,
-            *static,
-        ],
-        work,
-    )
-    expect_ten(c_program, work)
+    for package, source in c_packages.items():
+        words = pkg_config("--static", "--libs", package)
+        run(
+            [
+                arguments.cc,
+                *arguments.flags,
+                source,
+                "-o",
+                c_program,
+                *pkg_config("--cflags", package),
+                "-L" + archives,
+                *[word for word in words if not word.startswith("-L")],
+            ],
+            work,
+        )
+        expect_ten(c_program, work)
 
 
 def manual_and_command(arguments, prefix, work):
@@ -197,11 +201,12 @@ def main():
         run([arguments.cmake, "--install", arguments.build, "--prefix", first], work)
         os.rename(first, prefix)
         manual_and_command(arguments, prefix, work)
-        counters = ["counter_shared", "counter_static", "counter_xac_static", "counter_plugin"]
+        counters = ["counter_shared", "counter_static", "counter_xac_static", "counter_tp_static",
+                    "counter_plugin"]
         cmake_project(
             arguments, prefix, work, "cxx", counters + (["events"] if arguments.tool else [])
         )
-        cmake_project(arguments, prefix, work, "c", ["counter_xac"])
+        cmake_project(arguments, prefix, work, "c", ["counter_xac", "counter_tp"])
         pkg_config_project(arguments, prefix, arguments.libdir, work)
 
 

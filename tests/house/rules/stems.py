@@ -42,8 +42,8 @@ class Stems(Rule):
         **listed("compat/libtp", "tp_locks tp_log tp_buffers tp_waits", "a part of tp.h"),
         **listed("bindings/python/src", "bind_arrays bind_domain bind_instances bind_maps",
                  "a part of the module: bindings/python/src/module.h"),
-        **listed("tools", "command_line kill_stuck live log log_follow recover rtm_emulate skew "
-                 "stat top trace", "a subcommand: tools/commands.h"),
+        **listed("tools", "command_line kill_stuck live locks log log_follow recover rtm_emulate "
+                 "skew stat top trace", "a subcommand: tools/commands.h"),
         **listed("tools/doctor", "doctor", "a subcommand: tools/commands.h"),
         **listed("tools/run", "run", "a subcommand: tools/commands.h"),
         **listed("tools/doctor", "ask_hwloc ask_libpfm collect try_pages try_rtm try_storage",
