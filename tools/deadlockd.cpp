@@ -83,7 +83,7 @@ class Watch {
     if (table_ != nullptr) return true;
     const std::optional<lock::ModeSet> modes = read_lock_modes(command_.domain);
     if (!modes.has_value()) return false;
-    check(impl_->open_locks(*modes, nullptr, &table_));
+    check(impl_->open_locks(*modes, &table_));
     TMH_ASSERT(table_ != nullptr);
     table_->use({.victim = victim_of(command_.victim)});
     return true;
