@@ -89,7 +89,9 @@ struct tp_modes {
 /* --- The environment ---------------------------------------------------------------------- */
 
 struct tp_options {
-  int durability; /* as XAC_*: 0 volatile, 1 commits are durable when they return, 2 soon after */
+  /* 0: volatile; 1: commits are durable when they return; 2: soon after. A domain keeps what it was
+   * made with; -1: that. */
+  int durability;
   const struct tp_type *types; /* known from the beginning: recovery needs them */
   size_t type_count;
   uint64_t first_look_us;   /* a waiter looks for deadlocks after so long; 0: 1000 */
@@ -104,7 +106,8 @@ enum tp_open_flags {
   TP_LOG_KEEP = 1u
 };
 
-/* Opens, or makes, the domain in the folder `home`; options: may be null. A process opens a domain
+/* Opens, or makes, the domain in the folder `home`; options: null: zeros, and the durability that
+ * the domain has. A process opens a domain
  * once. What an earlier life has not ended is undone before it returns, as far as the types of its
  * records are known. */
 int tp_open(const char *home, const struct tp_options *options, tp_env **env);

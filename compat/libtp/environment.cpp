@@ -21,6 +21,8 @@ constexpr std::size_t kBlocksFreedAtOnce = 64;
 Domain open_domain(const std::string &home, const tp_options &options) {
   DomainOptions domain;
   switch (options.durability) {
+    case -1:
+      break;
     case 0:
       domain.durability = Durability::kNone;
       break;

@@ -47,7 +47,9 @@ int tp_open(const char *home, const tp_options *options, tp_env **env) {
   if (home == nullptr || env == nullptr) return refused("tp_open() of nothing");
   *env = nullptr;
   return guarded([&] {
-    const tp_options all = options == nullptr ? tp_options{} : *options;
+    tp_options all{};
+    all.durability = -1;
+    if (options != nullptr) all = *options;
     *env = new tp_env{{home, all}};
   });
 }
