@@ -68,26 +68,30 @@ Environment::Environment(const std::string &home, const tp_options &options)
     : domain_(open_domain(home, options)), impl_(detail::impl_of(domain_)) {
   if (options.victim > TP_LOWEST_PRIORITY)
     throw Error(Errc::kBadArgument, "victim " + std::to_string(options.victim));
-  managers_ = std::make_unique<Managers>(domain_);
   if ((options.flags & ~static_cast<unsigned>(TP_LOG_KEEP)) != 0)
     throw Error(Errc::kBadArgument, "unknown flags of tp_open()");
-  managers_->keep_log((options.flags & TP_LOG_KEEP) != 0);
-  for (std::size_t i = 0; i < options.type_count; ++i) managers_->types().add(options.types[i]);
-  lock::LockTable *locks_of_domain = nullptr;
-  throw_unless_ok(impl_->open_locks(modes_of(options.modes), &locks_of_domain));
-  managers_->use(locks_of_domain);
-  if (!locks().begin_heir(this))
+  lock::LockTable *table = nullptr;
+  throw_unless_ok(impl_->open_locks(modes_of(options.modes), &table));
+  if (!table->begin_heir(this))
     throw Error(Errc::kBadArgument, home + ": this process has it open already");
-  locks().use({.first_look_ns = (options.first_look_us == 0 ? 1000 : options.first_look_us) * 1000,
-               .victim = static_cast<lock::Victim>(options.victim)});
   try {
-    map_all();
-    throw_unless_ok(locks().begin_life([this] { return begin_life(); }));
-    settle();
+    begin(*table, options);
   } catch (...) {
-    locks().end_heir();
+    table->end_heir();
     throw;
   }
+}
+
+void Environment::begin(lock::LockTable &table, const tp_options &options) {
+  table.use({.first_look_ns = (options.first_look_us == 0 ? 1000 : options.first_look_us) * 1000,
+             .victim = static_cast<lock::Victim>(options.victim)});
+  managers_ = std::make_unique<Managers>(domain_);
+  managers_->use(&table);
+  managers_->keep_log((options.flags & TP_LOG_KEEP) != 0);
+  for (std::size_t i = 0; i < options.type_count; ++i) managers_->types().add(options.types[i]);
+  map_all();
+  throw_unless_ok(table.begin_life([this] { return begin_life(); }));
+  settle();
 }
 
 Environment::~Environment() {

@@ -62,6 +62,7 @@ class Environment final : public lock::Heir {
   [[nodiscard]] bool take(lock::LockerId locker, std::uint64_t name) noexcept override;
 
  private:
+  void begin(lock::LockTable &table, const tp_options &options);
   [[nodiscard]] const ChainFile &chains() const noexcept { return managers_->chains(); }
   [[nodiscard]] lock::LockTable &locks() const noexcept { return managers_->locks(); }
   [[nodiscard]] Slot take_slot(std::uint64_t id);
