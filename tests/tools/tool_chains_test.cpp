@@ -139,6 +139,18 @@ class ToolChains : public ::testing::Test {
     std::memcpy(&value, whole_.data() + offset, sizeof value);
     return value;
   }
+  // Where the records lie, and their parts.
+  std::vector<std::size_t> records() const {
+    std::vector<std::size_t> all;
+    for (std::uint32_t i = 1; i < blocks_; ++i) {
+      const auto kind = at<tp::BlockKind>(block(i));
+      if (kind != tp::BlockKind::kHead && kind != tp::BlockKind::kKept) continue;
+      for (auto place = at<std::uint64_t>(block(i) + offsetof(tp::BlockHead, last)); place != 0;
+           place = at<std::uint64_t>(place))
+        all.push_back(place);
+    }
+    return all;
+  }
   // The first head of that kind with more blocks behind it.
   std::uint32_t long_head(tp::BlockKind kind) const {
     for (std::uint32_t i = 1; i < blocks_; ++i)
@@ -257,26 +269,28 @@ TEST_F(ToolChains, WhicheverByteIsDamagedTheCheckEnds) {
 TEST_F(ToolChains, WhicheverWordIsDamagedOpeningEnds) {
   make();
   std::mt19937_64 random(seed());
-  std::vector<std::size_t> words;  // of the header, of blocks' heads, and of records
-  for (std::size_t i = 0; i < 48; i += 4) words.push_back(i);
-  for (std::uint32_t block = 1; block < blocks_; ++block) {
-    for (std::size_t i = 0; i < 48 + 64; i += 4) words.push_back(this->block(block) + i);
-    // and those that look like the links of records
-    for (std::size_t i = 64; i < tp::kBlockBytes; i += 8)
-      if (const auto word = at<std::uint64_t>(this->block(block) + i);
-          word != 0 && word < std::uint64_t{blocks_} << 12)
-        words.push_back(this->block(block) + i);
-  }
-  constexpr int kCases = 200;
+  const std::vector<std::size_t> records = this->records();
+  ASSERT_GT(records.size(), 10u);
+  constexpr int kCases = 300;
   for (int i = 0; i < kCases && !HasFailure(); ++i) {
     restore();
-    const std::size_t word = words[random() % words.size()];
+    const std::size_t record = records[random() % records.size()];
+    const std::size_t some_word[] = {
+        random() % 10 * 4,  // of the header
+        block(1 + static_cast<std::uint32_t>(random() % (blocks_ - 1))) + random() % 12 * 4,
+        record + random() % 6 * 4, record + offsetof(tp::RecordHead, before),
+        record + sizeof(tp::RecordHead) + random() % 6 * 4};
+    const std::size_t word = some_word[random() % std::size(some_word)];
+    const auto some_block = static_cast<std::uint32_t>(random() % blocks_);
+    // A record's place is its offset in the file.
     const std::uint32_t values[] = {static_cast<std::uint32_t>(random()),
                                     ~std::uint32_t{0},
                                     0,
-                                    static_cast<std::uint32_t>(random() % blocks_),
-                                    static_cast<std::uint32_t>(random() % blocks_) << 12 | 64,
-                                    at<std::uint32_t>(words[random() % words.size()])};
+                                    300,
+                                    some_block,
+                                    static_cast<std::uint32_t>(records[random() % records.size()]),
+                                    static_cast<std::uint32_t>(records[random() % records.size()]),
+                                    at<std::uint32_t>(record)};
     const std::uint32_t value = values[random() % std::size(values)];
     std::string bytes(sizeof value, '\0');
     std::memcpy(bytes.data(), &value, sizeof value);
