@@ -14,7 +14,7 @@ using namespace tmh::tp;  // NOLINT(google-build-using-namespace): it defines C 
 
 namespace {
 
-std::atomic<tp_env *> environment{nullptr};
+std::atomic<tp_env *> process_environment{nullptr};
 thread_local tp_txn *running = nullptr;
 
 struct Logged {
@@ -33,18 +33,18 @@ int log_alone(tp_step_t *step, void *argument) {
 extern "C" {
 
 int tp_paper_open(const char *home, const tp_options *options) {
-  if (environment.load() != nullptr) return refused("this process has its environment");
+  if (process_environment.load() != nullptr) return refused("this process has its environment");
   tp_env *opened = nullptr;
   const int error = tp_open(home, options, &opened);
-  if (error == TP_OK) environment.store(opened);
+  if (error == TP_OK) process_environment.store(opened);
   return error;
 }
 int tp_paper_close(void) {
-  const int error = tp_close(environment.load());
-  if (error == TP_OK) environment.store(nullptr);
+  const int error = tp_close(process_environment.load());
+  if (error == TP_OK) process_environment.store(nullptr);
   return error;
 }
-tp_env *tp_paper_env(void) { return environment.load(); }
+tp_env *tp_paper_env(void) { return process_environment.load(); }
 tp_txn *tp_paper_txn(void) { return running; }
 
 tp_id tp_paper_begin(void) {
@@ -52,7 +52,7 @@ tp_id tp_paper_begin(void) {
     (void)refused("this thread's transaction has not ended");
     return 0;
   }
-  return tp_begin(environment.load(), &running) == TP_OK ? tp_txn_id(running) : 0;
+  return tp_begin(process_environment.load(), &running) == TP_OK ? tp_txn_id(running) : 0;
 }
 int tp_paper_commit(void) {
   const tp_id id = tp_txn_id(running);
@@ -69,7 +69,7 @@ int tp_paper_abort(void) {
 
 int tp_paper_buf_open(const char *path, int flags, int mode) {
   int fid = -1;
-  return tp_buf_open(environment.load(), path, flags, static_cast<unsigned>(mode), &fid) == TP_OK
+  return tp_buf_open(process_environment.load(), path, flags, static_cast<unsigned>(mode), &fid) == TP_OK
              ? fid
              : -1;
 }
@@ -105,7 +105,7 @@ tp_lsn tp_paper_log(uint32_t type, const void *data, size_t bytes) {
 }
 tp_lsn tp_paper_log_commit(uint32_t type, const void *data, size_t bytes) {
   const tp_lsn lsn = tp_paper_log(type, data, bytes);
-  return lsn != 0 && tp_log_flush(environment.load()) == TP_OK ? lsn : 0;
+  return lsn != 0 && tp_log_flush(process_environment.load()) == TP_OK ? lsn : 0;
 }
 
 }  // extern "C"

@@ -436,8 +436,8 @@ bool alter_one_read(History *history, std::mt19937_64 *random) {
 }
 
 // One costs 10 us: cheaper than a further property with its set-up.
-// Fewer where each takes longer: rapidcheck asks a hundred times.
-const int kHistoriesPerProperty = static_cast<int>(std::max(1u, 50 / test::build_slowdown()));
+// Fewer where each takes longer: rapidcheck asks a hundred times, and some oracles take seconds.
+const int kHistoriesPerProperty = static_cast<int>(std::max(1u, 20 / test::build_slowdown()));
 
 // All serializable, all under snapshot isolation, or some.
 std::uint32_t snapshot_percent(std::uint64_t random) {
