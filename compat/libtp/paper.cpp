@@ -69,7 +69,8 @@ int tp_paper_abort(void) {
 
 int tp_paper_buf_open(const char *path, int flags, int mode) {
   int fid = -1;
-  return tp_buf_open(process_environment.load(), path, flags, static_cast<unsigned>(mode), &fid) == TP_OK
+  return tp_buf_open(process_environment.load(), path, flags, static_cast<unsigned>(mode), &fid) ==
+                 TP_OK
              ? fid
              : -1;
 }
