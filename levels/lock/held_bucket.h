@@ -117,8 +117,8 @@ class HeldBucket {
 
 class HeldBucket::Walk {
  public:
-  explicit Walk(const LockFile &file) noexcept
-      : left_(std::min(file.header().capacity.load(std::memory_order_relaxed), kCellsMax)) {}
+  // So many cells the file has, whatever its header says.
+  explicit Walk(const LockFile &file) noexcept : left_(file.capacity()) {}
   [[nodiscard]] bool goes_on(CellIndex at) noexcept {
     return at != CellIndex::kNone && left_-- > 0;
   }

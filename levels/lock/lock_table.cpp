@@ -447,7 +447,7 @@ bool LockTable::settle(CellIndex index) noexcept {
   LockerCell &locker = file_.locker(index);
   const Owner dead = locker.owner.load(std::memory_order_acquire);
   if (dead == Owner::kNobody || dead == file_.self() || file_.is_alive(dead)) return false;
-  const bool has_heir = locker.succession.load(std::memory_order_relaxed) != Succession::kRelease;
+  const bool has_heir = locker.succession.load(std::memory_order_relaxed) == Succession::kHeir;
   Heir *const heir = heir_.load(std::memory_order_acquire);
   if (has_heir && heir == nullptr) return false;
   if (!take_over(index, dead)) return false;

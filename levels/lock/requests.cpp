@@ -26,7 +26,8 @@ void Requests::list_inherited(CellIndex locker) noexcept {
   // acquire: pairs with inherit()
   CellIndex index =
       file_.locker(locker).inherited.exchange(CellIndex::kNone, std::memory_order_acquire);
-  while (index != CellIndex::kNone) {
+  // Damaged links may go round, here and below.
+  for (std::uint32_t left = file_.capacity(); index != CellIndex::kNone && left > 0; --left) {
     const CellIndex next = file_.request(index).next_of_locker;
     list(locker, index);
     index = next;
@@ -70,9 +71,10 @@ void Requests::make_list(CellIndex locker) noexcept {
 
 void Requests::release_all(CellIndex locker) noexcept {
   LockerCell &self = file_.locker(locker);
-  for (;;) {
+  for (std::uint32_t left = file_.capacity();; --left) {
     if (self.must_scan.load(std::memory_order_relaxed) != 0) make_list(locker);
     list_inherited(locker);
+    if (left == 0) self.first_request = CellIndex::kNone;
     if (self.first_request == CellIndex::kNone) return;
     release(locker, self.first_request);
   }
