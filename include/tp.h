@@ -81,7 +81,7 @@ struct tp_type {
 /* Lock modes of the caller's: 0 to count - 1, at most 32. */
 struct tp_modes {
   unsigned count;
-  /* [held * count + wanted]: not 0: who wants that mode waits for another one who holds that. */
+  /* [held * count + wanted]: not 0: a locker that wants that mode waits for a holder of this. */
   const unsigned char *conflicts;
   uint32_t writes; /* a bit for each mode that stores: these are locked again after a crash */
 };
@@ -262,7 +262,7 @@ int tp_lock_trade(tp_txn *txn, tp_object object, unsigned from, unsigned to,
                   uint64_t wait_us);
 /* All of them. REQUIRES of the caller: as tp_unlock(). */
 int tp_unlock_all(tp_txn *txn);
-/* One count. REQUIRES of the caller: nobody may see what it guards change back. */
+/* One count. REQUIRES of the caller: no other may see what it guards change back. */
 int tp_unlock(tp_txn *txn, tp_object object, unsigned mode);
 
 enum tp_victim {

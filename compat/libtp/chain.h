@@ -3,7 +3,7 @@
 //            fails is forgotten by rewind().
 // Invariant: what is appended in an instance is there when the instance has committed, and
 //            otherwise not.
-// Sharing:   whoever owns the transaction's locker; one thread at a time.
+// Sharing:   the owner of the transaction's locker; one thread at a time.
 // Contexts:  NOT async-signal-safe. All but the constructor and what says otherwise in an instance.
 #pragma once
 
@@ -36,7 +36,7 @@ class Chain {
   [[nodiscard]] std::uint64_t last_lsn() const noexcept { return now_.lsn; }
   [[nodiscard]] bool is_empty() const noexcept { return now_.last == Place::kNone; }
 
-  // What the memory says. Who inherits a chain begins with it.
+  // What the memory says. An heir begins with it.
   void learn();
   // The first record says whose the chain is. Throws NoBlock.
   void append(std::uint64_t transaction, RecordType type, std::uint64_t lsn,

@@ -8,8 +8,8 @@
 // Invariant: a record is there when its block's head says so (last), which the instance stores that
 //            stored the record, and the update that it undoes. A transaction whose chain is empty
 //            has changed nothing, or has ended.
-// Sharing:   between processes, by instances alone. Who owns the transaction's locker changes its
-//            blocks; the header is anybody's.
+// Sharing:   between processes, by instances alone. The owner of a transaction's locker changes its
+//            blocks; any process changes the header.
 // Source:    LIBTP 3.2.1 and 3.2.5: records are linked backwards by transaction.
 #pragma once
 
@@ -62,7 +62,7 @@ struct BlockHead {
   field<std::uint64_t> transaction;
   field<Place> last;
   field<std::uint64_t> last_lsn;
-  // It is being rolled back, by whoever can.
+  // It is being rolled back, by any process that knows its types.
   field<std::uint32_t> is_aborting;
   // Of kKept.
   field<BlockIndex> next_kept;

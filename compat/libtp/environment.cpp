@@ -359,7 +359,7 @@ bool Environment::resolve(const Slot &slot, std::uint64_t id) {
   Transaction left(*managers_, slot, id);
   left.inherit();
   if (!left.is_known()) {
-    // Whoever knows its types finds it.
+    // A process that knows its types finds it.
     chains().run([&](Fields) { chains().block(slot.head).is_aborting = 1; });
     throw_unless_ok(locks().detach(slot.locker));
     return false;

@@ -26,7 +26,7 @@ class KeptLog {
   // Of LSN `from` and higher, in their order. A visit that is not 0 ends it, with that.
   using Visit = std::function<int(std::uint64_t transaction, const Record &record)>;
   [[nodiscard]] int roll(std::uint64_t from, const Visit &visit) const;
-  // Those who committed before that LSN.
+  // Transactions that committed before that LSN.
   void forget(std::uint64_t before) const;
   // What lies elsewhere, all of it. The number of a redo that fails, as an Errc.
   [[nodiscard]] Errc redo() const;

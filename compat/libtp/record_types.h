@@ -30,7 +30,7 @@ class RecordTypes {
  public:
   // Throws Error(kBadArgument): no such number, no name, unknown flags, or it is known otherwise.
   void add(const tp_type &type);
-  // Empty: nobody here knows it. The library's own are known.
+  // Empty: this process does not know it. The library's own are known.
   [[nodiscard]] std::optional<Undo> find(RecordType type) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kFlags = O_ACCMODE | O_CREAT | O_EXCL | O_CLOEXEC;
 
-// Stored bytes: zeros are what nobody has stored to.
+// Stored bytes: zeros are what no transaction has stored to.
 [[nodiscard]] bool is_unused(const std::byte *page) noexcept {
   return std::all_of(page, page + TP_PAGE_BYTES,
                      [](std::byte byte) { return byte == std::byte{}; });

@@ -237,10 +237,10 @@ void Transaction::commit() {
 
 void Transaction::end_chain() {
   is_kept_ = is_elsewhere_ || managers_.keeps_log();
-  if (is_kept_)
-    chain_.keep(managers_.draw_lsn());
-  else
-    chain_.clear();
+  if (!is_kept_) return chain_.clear();
+  // Before the LSN is drawn: a transaction that is kept meanwhile makes this attempt fail.
+  static_cast<void>(managers_.chains().header().last_kept.load());
+  chain_.keep(managers_.draw_lsn());
 }
 
 void Transaction::end(bool must_be_durable) {
@@ -334,7 +334,7 @@ std::uint64_t Transaction::append(RecordType type, std::span<const std::byte> fi
                                   std::span<const std::byte> second, bool is_elsewhere) {
   TMH_ASSERT(is_in_step_);
   const std::uint64_t lsn = managers_.draw_lsn();
-  // What is undone never is not stored; but for those who read the log.
+  // What is undone never is not stored; but for readers of the log.
   const bool is_needed = !commits_ || is_elsewhere_ || managers_.keeps_log();
   if (!is_needed || observe::is_planted(observe::Planted::kNoUndoRecord)) return lsn;
   TMH_ASSERT(lsn > chain_.last_lsn());

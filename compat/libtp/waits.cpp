@@ -9,7 +9,7 @@
 namespace tmh::tp {
 
 namespace {
-// A sleeper looks by itself: who wakes may die before it does.
+// A sleeper looks by itself: the waker may die before it wakes.
 constexpr std::uint64_t kLongestSleepNs = 100'000'000;
 }  // namespace
 

@@ -43,7 +43,7 @@ static tp_env *open_bank(const char *home) {
   return env;
 }
 
-/* Whoever finds a deadlock begins again. */
+/* A victim of a deadlock begins again. */
 static void transfer(tp_env *env, unsigned from, unsigned to, long amount, int commits) {
   for (;;) {
     tp_txn *txn;

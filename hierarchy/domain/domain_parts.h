@@ -27,7 +27,7 @@ struct DomainParts {
   // Null: level 2 alone.
   std::unique_ptr<LineDomain> lines;
   std::unique_ptr<page::Engine> engine;
-  // Null: nobody in this process has asked for it.
+  // Null: no part of this process has asked for it.
   std::unique_ptr<lock::LockTable> locks;
   // Null: another detection than locking.
   std::unique_ptr<PageLocks> page_locks;

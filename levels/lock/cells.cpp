@@ -130,7 +130,7 @@ Errc Cells::make_locker(const NewLocker &begin, CellIndex *out) noexcept {
   locker.held_writes.store(0, std::memory_order_relaxed);
   locker.must_scan.store(0, std::memory_order_relaxed);
   observe::step(observe::Step::kLockCellTaken);
-  // release: whoever sees a locker sees whose it is
+  // release: a reader that sees a locker sees whose it is
   locker.kind.store(CellKind::kLocker, std::memory_order_release);
   return Errc::kOk;
 }

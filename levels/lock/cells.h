@@ -63,7 +63,7 @@ class Cells {
   // Of an owner who is dead, or kNobody: the locker is the caller's. False: another one was
   // quicker, or it has ended.
   [[nodiscard]] bool inherit_locker(CellIndex locker, Owner from) noexcept;
-  // REQUIRES: it has no requests, and nobody will give it any.
+  // REQUIRES: it has no requests, and no locker will give it any.
   void free_locker(CellIndex locker) noexcept;
   // Whatever the locker kept is free for all, the requests that it had not begun to make, or had
   // ended, too. REQUIRES: no other thread uses the locker.

@@ -280,7 +280,7 @@ Errc HeldBucket::copy_holders(HeldBucket &source, CellIndex from, const ObjectId
     std::atomic<CellIndex> &inherited = file_.locker(locker).inherited;
     CellIndex first = inherited.load(std::memory_order_relaxed);
     do file_.request(made).next_of_locker = first;
-    // release: pairs with the owner, who takes them all
+    // release: pairs with the owner, which takes them all
     while (!inherited.compare_exchange_weak(first, made, std::memory_order_release,
                                             std::memory_order_relaxed));
   });

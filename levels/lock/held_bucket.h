@@ -41,7 +41,7 @@ class HeldBucket {
   // Gives it back, then wakes whose requests have been granted.
   ~HeldBucket();
 
-  // kNone: nobody has it, or waits for it.
+  // kNone: no locker has it, or waits for it.
   [[nodiscard]] CellIndex find(const ObjectId &object) const noexcept;
   // REQUIRES: find() is kNone; a prepared cell. A request for it follows.
   [[nodiscard]] CellIndex make(const ObjectId &object) noexcept;
@@ -68,7 +68,7 @@ class HeldBucket {
   };
   // REQUIRES: a prepared cell.
   [[nodiscard]] CellIndex add(CellIndex object, CellIndex locker, Mode mode, Place place) noexcept;
-  // Of a holder. Whoever can go now goes.
+  // Of a holder. Waiters that can go now go.
   void set_mode(CellIndex request, Mode mode) noexcept;
   // A holder or waiter: its cell is in no list of the object's afterwards, with that state. Whoever
   // can go now goes; an object that nobody needs is freed.

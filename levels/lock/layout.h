@@ -116,7 +116,7 @@ struct alignas(64) RequestCell {
 
 // What becomes of the locks of a locker whose owner has died: see LockTable::settle().
 enum class Succession : std::uint32_t {
-  // Whoever finds it gives them back.
+  // The participant that finds it gives them back.
   kRelease = 0,
   // They stay until a participant comes that has an Heir: what they guard is not as it should be.
   kHeir,
@@ -191,7 +191,7 @@ struct LockHeader {
   alignas(64) platform::SharedLock cells_lock;
   CellIndex free_cells;
   CellIndex free_lockers;
-  // Cells [1, capacity) are there. release; acquire by who reads a cell's index somewhere.
+  // Cells [1, capacity) are there. release; acquire by a reader of a cell's index.
   std::atomic<std::uint32_t> capacity;
   // Cells that have disk blocks.
   std::uint32_t backed;

@@ -66,7 +66,7 @@ bool j_real;
 #define CHANGED news[1] = true; news[2] = true
 #endif
 
-/* HeldBucket::grant(): the first waiter, if nobody holds the object. */
+/* HeldBucket::grant(): the first waiter, if no locker holds the object. */
 inline grant(o, who) {
   who = 0;
   if

@@ -31,7 +31,7 @@ Errc LockFile::open(const platform::FolderLock::Held &lock, const std::string &p
   };
   TMH_TRY(open_file());
   if (header().magic.load(std::memory_order_acquire) != kLockMagic || header().life != life) {
-    // What is there is of an earlier life, or of one who died making it. Nobody uses it.
+    // What is there is of an earlier life, or of a maker that died. No participant uses it.
     file_.close();
     unlink(path.c_str());
     TMH_TRY(open_file());

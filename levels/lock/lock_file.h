@@ -57,7 +57,7 @@ class LockFile {
   }
   [[nodiscard]] LockerCell &locker(CellIndex index) const noexcept { return at<LockerCell>(index); }
   [[nodiscard]] CellKind kind(CellIndex index) const noexcept {
-    // acquire: pairs with the release of who makes the cell what it is
+    // acquire: pairs with the release of the cell's maker
     return free_cell(index).kind.load(std::memory_order_acquire);
   }
   // Cells [1, capacity) are there, whatever the header says.
@@ -65,7 +65,7 @@ class LockFile {
 
   // 1, 2, ...: another one for each call of any participant, rising with time.
   [[nodiscard]] std::uint64_t next_number() const noexcept {
-    // relaxed: who calls again behind another's lock comes later
+    // relaxed: a caller behind another's lock draws later
     return header().next_number.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   // The next one is larger than `number`.
@@ -99,7 +99,7 @@ class LockFile {
   template <class Cell>
   [[nodiscard]] Cell &at(CellIndex index) const noexcept {
     auto number = static_cast<std::uint32_t>(index);
-    // relaxed: whoever tells of a cell has seen that it is there
+    // relaxed: the teller of a cell has seen that it is there
     if (number >= known_cells_.load(std::memory_order_relaxed)) [[unlikely]]
       number = known_or_none(number);
     return *reinterpret_cast<Cell *>(file_.base() + kCellsAt +

@@ -50,7 +50,7 @@ Errc LockTable::begin_life(const std::function<Errc()> &begin) {
   LockHeader &header = file_.header();
   // acquire: pairs with the release below
   if (header.has_begun.load(std::memory_order_acquire) != 0) return Errc::kOk;
-  // One who died with the lock has not said that it has begun.
+  // A holder that died with the lock has not said that it has begun.
   (void)header.life_lock.lock(file_.tag(), LockFile::holder_alive, &file_);
   Errc error = Errc::kOk;
   if (header.has_begun.load(std::memory_order_relaxed) == 0) {
