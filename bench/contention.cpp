@@ -2,7 +2,7 @@
 // transactions overlap.
 // Shape:   a transaction moves money between two random accounts; every 64th operation of a process
 //          is an audit, a query that sums all accounts. All four policies x three backoffs
-//          (exponential with two bounds) x lazy and eager detection, 1, 2 and 4 processes.
+//          (exponential with two bounds) x lazy, eager and locking detection, 1, 2 and 4 processes.
 //          Baselines: the same engine with one process (no conflicts), and one
 //          process-shared mutex around the same work on plain memory. A round runs every
 //          configuration once, each in a fresh domain.
@@ -176,7 +176,7 @@ class Contention {
   }
 
  private:
-  // The best lazy and the best eager way that this machine has.
+  // The best way that this machine has of each detection.
   void choose_modes() {
     for (const Mode &mode : available_modes(scratch_.path())) {
       const bool have = std::any_of(modes_.begin(), modes_.end(),
@@ -204,8 +204,8 @@ class Contention {
     for (const unsigned processes : options_.processes) all.push_back({"mutex", "", "", processes});
     for (const Mode &mode : modes_) {
       for (const char *policy : kPolicies) {
-        // Lazy domains of pages take the default alone.
-        if (mode.detection == Detection::kLazy && mode.levels != Levels::kHybrid &&
+        // Where the policy decides nothing, a domain takes the default alone.
+        if (mode.detection != Detection::kEager && mode.levels != Levels::kHybrid &&
             policy != std::string_view("oldest-wins"))
           continue;
         for (const char *backoff : kBackoffs) {
@@ -428,7 +428,8 @@ int main(int argc, char **argv) {
   app.add_option("--transactions", options.transactions_lazy,
                  "transfers of all processes together, lazy detection")
       .capture_default_str();
-  app.add_option("--transactions-eager", options.transactions_eager, "the same, eager detection")
+  app.add_option("--transactions-eager", options.transactions_eager,
+                 "the same, eager or locking detection")
       .capture_default_str();
   app.add_option("--seconds-max", options.seconds_max, "when a configuration is cut off")
       .capture_default_str();

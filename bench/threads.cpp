@@ -81,7 +81,9 @@ class ThreadsBench {
   }
 
   int run() {
-    const std::vector<Mode> modes = available_modes(scratch_.path());
+    std::vector<Mode> modes = available_modes(scratch_.path());
+    // Threads have no views of their own where instances lock their pages.
+    std::erase_if(modes, [](const Mode &mode) { return mode.detection == Detection::kLocking; });
     if (modes.empty()) return skipped("no tracking mode is available");
     Json parameters;
     parameters["tiny"] = options_.common.tiny;

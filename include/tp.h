@@ -62,8 +62,8 @@ typedef int (*tp_undo_fn)(tp_step_t *step, const struct tp_record *record, void 
 typedef int (*tp_redo_fn)(const struct tp_record *record, void *context);
 
 enum tp_flags {
-  TP_PAGES = 0,    /* plain loads and stores of segments: the step runs at pages */
-  TP_FIELDS = 1u   /* tp_load(), tp_store(), tmh::field alone: it runs at lines where that can be */
+  TP_PAGES = 0,  /* plain loads and stores of segments: the step runs at pages */
+  TP_FIELDS = 1u /* tp_load(), tp_store(), tmh::field alone: it runs at lines where that can be */
 };
 struct tp_type {
   uint32_t type; /* 1 to TP_TYPE_MAX */
@@ -94,9 +94,9 @@ struct tp_options {
   int durability;
   const struct tp_type *types; /* known from the beginning: recovery needs them */
   size_t type_count;
-  uint64_t first_look_us;   /* a waiter looks for deadlocks after so long; 0: 1000 */
-  unsigned victim;          /* enum tp_victim */
-  const char *name;         /* of this process, for tools; may be null */
+  uint64_t first_look_us;       /* a waiter looks for deadlocks after so long; 0: 1000 */
+  unsigned victim;              /* enum tp_victim */
+  const char *name;             /* of this process, for tools; may be null */
   const struct tp_modes *modes; /* null: enum tp_mode; all processes have the same */
   unsigned flags;               /* enum tp_open_flags */
 };
@@ -125,9 +125,9 @@ const char *tp_last_error(void);
 /* --- Transactions ------------------------------------------------------------------------- */
 
 enum tp_state {
-  TP_IDLE,       /* it has ended */
+  TP_IDLE, /* it has ended */
   TP_RUNNING,
-  TP_ABORTING,   /* it is being undone, or could not be wholly, and waits to be */
+  TP_ABORTING, /* it is being undone, or could not be wholly, and waits to be */
   TP_COMMITTING
 };
 
@@ -258,8 +258,7 @@ typedef struct {
 int tp_lock(tp_txn *txn, tp_object object, unsigned mode, uint64_t wait_us);
 /* Of a lock that the transaction has, `from`: one count of it becomes one of `to`, without letting
  * others in between. */
-int tp_lock_trade(tp_txn *txn, tp_object object, unsigned from, unsigned to,
-                  uint64_t wait_us);
+int tp_lock_trade(tp_txn *txn, tp_object object, unsigned from, unsigned to, uint64_t wait_us);
 /* All of them. REQUIRES of the caller: as tp_unlock(). */
 int tp_unlock_all(tp_txn *txn);
 /* One count. REQUIRES of the caller: no other may see what it guards change back. */
@@ -289,8 +288,8 @@ int tp_locker_begin(tp_env *env, uint64_t name, tp_locker *locker);
 int tp_locker_end(tp_env *env, tp_locker locker);
 int tp_locker_set_priority(tp_env *env, tp_locker locker, int priority);
 /* *lock: of this object in this mode; may be null. Locked n times it is given back n times. */
-int tp_locker_lock(tp_env *env, tp_locker locker, tp_object object, unsigned mode,
-                   uint64_t wait_us, tp_lock_id *lock);
+int tp_locker_lock(tp_env *env, tp_locker locker, tp_object object, unsigned mode, uint64_t wait_us,
+                   tp_lock_id *lock);
 /* One count of the lock becomes one of another mode, without letting others in. tp_downgrade: to a
  * mode that excludes no more; it never waits. */
 int tp_upgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, uint64_t wait_us,

@@ -53,8 +53,7 @@ static int open_tree(char *name, int *opened) {
   fid = buf_open(path, flags, mode);
 
   /* Read the meta data (page 0) for the B-tree */
-  if (tp_lock(fid, 0, READ_LOCK))
-    return 1;
+  if (tp_lock(fid, 0, READ_LOCK)) return 1;
 
   meta_data_ptr = buf_get(fid, 0, BF_PIN, &len);
   *opened = fid;
@@ -68,8 +67,7 @@ static int insert(int fid, int pageno, long number) {
   struct page *buffer_ptr;
 
   /* Lock and request the buffer */
-  if (tp_lock(fid, pageno, WRITE_LOCK))
-    return 1;
+  if (tp_lock(fid, pageno, WRITE_LOCK)) return 1;
   buffer_ptr = buf_get(fid, pageno, BF_PIN, &len);
 
   for (index = 0; index < buffer_ptr->count && buffer_ptr->numbers[index] < number; ++index) {

@@ -178,7 +178,7 @@ TEST(TrackingSpelling, EveryValueSurvivesTheRoundTripAndTheListIsComplete) {
 
 TEST(DetectionSpelling, EveryValueSurvivesTheRoundTripAndTheListIsComplete) {
   std::set<std::string> spelled;
-  for (int number = 1; number <= 2; ++number) {
+  for (int number = 1; number <= 3; ++number) {
     const auto value = static_cast<Detection>(number);
     auto parsed = Detection{};
     ASSERT_EQ(tmh::parse(tmh::to_string(value), &parsed), Errc::kOk);
@@ -421,7 +421,7 @@ TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
-constexpr int kErrcLast = static_cast<int>(Errc::kFileReplaced);
+constexpr int kErrcLast = static_cast<int>(Errc::kNotLocked);
 
 TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
   std::set<std::string> sentences;
@@ -455,6 +455,7 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kNotHeld), 54);
   EXPECT_EQ(static_cast<int>(Errc::kTooManyMoments), 55);
   EXPECT_EQ(static_cast<int>(Errc::kFileReplaced), 56);
+  EXPECT_EQ(static_cast<int>(Errc::kNotLocked), 60);
 }
 
 TEST(ErrorCategory, CodesCompareWithErrcAndWithTheSystemsWords) {

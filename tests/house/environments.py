@@ -195,7 +195,7 @@ def settings(program, values):
 def refusals_of(program, setting):
     """The messages with which the program may be refused."""
     messages = []
-    if setting.get("TMH_DETECTION") == "eager" and (
+    if setting.get("TMH_DETECTION") in {"eager", "locking"} and (
         program.is_hybrid or setting.get("TMH_LEVELS") == "hybrid"
     ):
         messages.append(
@@ -257,12 +257,14 @@ def self_test():
     counter = Program("counter", [], is_exactly("4\n"), False, True, True)
     hybrid, figure = counter._replace(is_hybrid=True), counter._replace(tells_why=False)
     eager, line = {"TMH_DETECTION": "eager"}, {"TMH_LINE": "rtm"}
+    locking = {"TMH_DETECTION": "locking"}
     lazy_message = (
         "hybrid levels need lazy detection: a snapshot moves on when a page is recalled: more"
     )
     right = [
         (counter, {}, Run(0, "4\n", "")),
         (hybrid, eager, Run(1, "", lazy_message)),
+        (hybrid, locking, Run(1, "", lazy_message)),
         (counter, line, Run(-6, "", "RTM was demanded and does not work here")),
         (
             counter,
