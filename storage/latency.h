@@ -10,7 +10,7 @@
 // Sharing:   all threads of a participant add to its pages (fetch_add). What a participant leaves
 //            is added to the pages of kGone by the next one in its slot, or by itself when it
 //            closes.
-// Contexts:  HistogramV1::add(): neither in a handler nor in RTM (it would abort others). Reading:
+// Contexts:  HistogramV1::add(): async-signal-safe; not in RTM (it would abort others). Reading:
 //            everywhere.
 // Source:    docs/design.md 9 and D8.
 #pragma once

@@ -71,28 +71,6 @@ Json objects_json(const SharedLocks &locks, const storage::ControlFile &control)
   return objects;
 }
 
-Json totals_json(const SharedLocks &locks) {
-  const auto count = [&](lock::LockCount which) {
-    return locks.counts[static_cast<std::size_t>(which)];
-  };
-  const auto waits = [&](lock::WaitCause cause) {
-    return locks.waits[static_cast<std::size_t>(cause)];
-  };
-  const auto waited = [&](lock::WaitCause cause) {
-    return locks.waited_ns[static_cast<std::size_t>(cause)];
-  };
-  return {{"locks", count(lock::LockCount::kLocks)},
-          {"waits", count(lock::LockCount::kWaits)},
-          {"waited_ns", count(lock::LockCount::kWaitedNs)},
-          {"deadlocks", count(lock::LockCount::kDeadlocks)},
-          {"timeouts", count(lock::LockCount::kTimeouts)},
-          {"looks", locks.looks},
-          {"log_waits", waits(lock::WaitCause::kLog)},
-          {"log_waited_ns", waited(lock::WaitCause::kLog)},
-          {"event_waits", waits(lock::WaitCause::kEvent)},
-          {"event_waited_ns", waited(lock::WaitCause::kEvent)}};
-}
-
 Json document_of(const std::string &folder, const SharedLocks &locks) {
   const std::unique_ptr<storage::ControlFile> control = read_control(folder);
   Json modes = Json::array();
@@ -105,11 +83,15 @@ Json document_of(const std::string &folder, const SharedLocks &locks) {
       lockers.push_back(locker_json(locks.lockers.at(locker)));
     cycles.push_back(std::move(lockers));
   }
-  return {{"document", "tmh-locks-1"},       {"domain", folder},
-          {"lock_table", locks.is_there},    {"modes", std::move(modes)},
-          {"lockers", locks.lockers.size()}, {"objects", objects_json(locks, *control)},
-          {"cycles", std::move(cycles)},     {"unclear", locks.unclear_count},
-          {"totals", totals_json(locks)}};
+  return {{"document", "tmh-locks-1"},
+          {"domain", folder},
+          {"lock_table", locks.is_there},
+          {"modes", std::move(modes)},
+          {"lockers", locks.lockers.size()},
+          {"objects", objects_json(locks, *control)},
+          {"cycles", std::move(cycles)},
+          {"unclear", locks.unclear_count},
+          {"totals", lock_totals_json(locks.totals)}};
 }
 
 std::string locker_text(const Json &locker) {

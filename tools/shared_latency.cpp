@@ -34,6 +34,15 @@ std::string site_name(const std::vector<std::byte> &header, std::uint32_t site) 
   return printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
 }
 
+std::string row(const std::string &name, const Histogram &histogram) {
+  std::string out = fmt::format("{:<28} {:>12}", name, histogram.count());
+  for (const double fraction : {0.5, 0.9, 0.99, 0.999})
+    out += fmt::format(" {:>8}", ns_text(histogram.quantile_ns(fraction)));
+  return out + fmt::format(" {:>8}\n", ns_text(histogram.max_ns()));
+}
+
+}  // namespace
+
 Histogram histogram_of(const std::vector<std::byte> &page) {
   static_assert(sizeof(HistogramV1::counts) == 8 * Histogram::kBuckets);
   TMH_ASSERT(page.size() >= sizeof(HistogramV1));
@@ -44,15 +53,6 @@ Histogram histogram_of(const std::vector<std::byte> &page) {
                  field<std::uint64_t>(page.data(), offsetof(HistogramV1, max_ns)));
   return out;
 }
-
-std::string row(const std::string &name, const Histogram &histogram) {
-  std::string out = fmt::format("{:<28} {:>12}", name, histogram.count());
-  for (const double fraction : {0.5, 0.9, 0.99, 0.999})
-    out += fmt::format(" {:>8}", ns_text(histogram.quantile_ns(fraction)));
-  return out + fmt::format(" {:>8}\n", ns_text(histogram.max_ns()));
-}
-
-}  // namespace
 
 std::vector<LatencySeries> read_latencies(const std::string &folder,
                                           const std::vector<std::uint64_t> &incarnations,
@@ -108,7 +108,7 @@ Json latency_json(const Histogram &histogram) {
           {"max_ns", histogram.max_ns()}};
 }
 
-std::string latency_table_text(const std::vector<LatencySeries> &all) {
+std::string latency_table_text(const std::vector<LatencySeries> &all, const Histogram &lock_waits) {
   std::map<std::pair<LatencyLevel, AbortCause>, Histogram> sums;
   std::map<std::pair<std::string, LatencyLevel>, Histogram> sites;
   for (const LatencySeries &one : all) {
@@ -116,7 +116,7 @@ std::string latency_table_text(const std::vector<LatencySeries> &all) {
     if (!one.site.empty() && one.outcome == AbortCause::kNone)
       sites[{one.site, one.level}] += one.histogram;
   }
-  if (sums.empty()) return {};
+  if (sums.empty() && lock_waits.count() == 0) return {};
   std::string out =
       fmt::format("{:<28} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "latency of attempts", "count",
                   "p50", "p90", "p99", "p99.9", "max");
@@ -126,6 +126,7 @@ std::string latency_table_text(const std::vector<LatencySeries> &all) {
                                     : fmt::format("aborted: {}", cause_name(which.second));
     out += row(fmt::format("  {}, {}", to_string(which.first), outcome), histogram);
   }
+  if (lock_waits.count() != 0) out += row("  locks, waits", lock_waits);
   for (const auto &[which, histogram] : sites)
     out += row(fmt::format("  site '{}', {}", which.first, to_string(which.second)), histogram);
   return out;

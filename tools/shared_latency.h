@@ -3,6 +3,7 @@
 // Invariant: as domain_files.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -22,13 +23,16 @@ namespace tmh::tools {
     const std::string &folder, const std::vector<std::uint64_t> &incarnations,
     std::uint64_t *refused);
 
+// page: of sizeof(storage::HistogramV1) bytes, whatever they are.
+[[nodiscard]] Histogram histogram_of(const std::vector<std::byte> &page);
 // Sum of the series for which `wanted` says yes.
 [[nodiscard]] Histogram sum_of(const std::vector<LatencySeries> &all,
                                const std::function<bool(const LatencySeries &)> &wanted);
 // count, mean_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns
 [[nodiscard]] Json latency_json(const Histogram &histogram);
-// By level, committed; and, where there are any, what was aborted, by cause.
-[[nodiscard]] std::string latency_table_text(const std::vector<LatencySeries> &all);
+// By level, committed; and, where there are any, what was aborted, by cause, and waits for locks.
+[[nodiscard]] std::string latency_table_text(const std::vector<LatencySeries> &all,
+                                             const Histogram &lock_waits);
 // "480 ns", "1.2 us", "12 ms", three digits at most.
 [[nodiscard]] std::string ns_text(std::uint64_t ns);
 

@@ -1,9 +1,6 @@
 // tools/shared_locks.cpp -- tmh.locks, read as bytes.
 #include "tools/shared_locks.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <set>
@@ -11,8 +8,8 @@
 #include <unordered_map>
 
 #include "platform/assert.h"
-#include "storage/file_table.h"
 #include "tools/domain_files.h"
+#include "tools/lock_bytes.h"
 #include "tools/shared_counters.h"
 #include "tools/shared_file.h"
 
@@ -24,72 +21,11 @@ using lock::LockHeader;
 using lock::ObjectCell;
 using lock::RequestCell;
 using lock::RequestState;
-using platform::FileDescriptor;
 
 namespace {
 
-constexpr std::uint64_t kCellBytes = sizeof(RequestCell);
-constexpr std::uint64_t kCellsAtOnce = 4096;
 // What is unclear in so many readings is.
 constexpr int kTries = 3;
-
-class LockBytes {
- public:
-  explicit LockBytes(const std::string &folder)
-      : path_(folder + "/" + storage::name_of(storage::DomainFile::kLocks)),
-        file_(open_shared(path_)) {
-    if (file_) header_ = read_at(file_, path_, 0, sizeof(LockHeader));
-  }
-  [[nodiscard]] bool is_of(std::uint64_t life) const {
-    return header_.size() == sizeof(LockHeader) &&
-           header<std::uint64_t>(offsetof(LockHeader, magic)) == lock::kLockMagic &&
-           header<std::uint64_t>(offsetof(LockHeader, life)) == life;
-  }
-  template <class T>
-  [[nodiscard]] T header(std::size_t offset) const {
-    TMH_ASSERT(offset + sizeof(T) <= header_.size());
-    return field<T>(header_.data(), offset);
-  }
-  // visit(index, bytes, bytes that are there) of all cells that are there, whatever the header
-  // says.
-  template <class Visit>
-  void for_each_cell(const Visit &visit) const {
-    const std::uint64_t count = cell_count();
-    for (std::uint64_t cell = 1; cell < count;) {
-      const off_t data = ::lseek(file_.get(), offset_of(cell), SEEK_DATA);
-      if (data < 0) return;  // no cell was used behind it
-      cell = std::max(cell, (static_cast<std::uint64_t>(data) - lock::kCellsAt) / kCellBytes);
-      // A locker has two cells: one more than are visited.
-      const std::vector<std::byte> block =
-          read_at(file_, path_, static_cast<std::uint64_t>(offset_of(cell)),
-                  (kCellsAtOnce + 1) * kCellBytes);
-      const std::uint64_t visited =
-          std::min({std::uint64_t{block.size()} / kCellBytes, kCellsAtOnce, count - cell});
-      if (visited == 0 || cell >= count) return;  // it is shorter by now
-      for (std::uint64_t i = 0; i < visited; ++i)
-        visit(static_cast<std::uint32_t>(cell + i), block.data() + i * kCellBytes,
-              block.size() - i * kCellBytes);
-      cell += visited;
-    }
-  }
-
- private:
-  static off_t offset_of(std::uint64_t cell) noexcept {
-    return static_cast<off_t>(lock::kCellsAt + cell * kCellBytes);
-  }
-  [[nodiscard]] std::uint64_t cell_count() const {
-    struct stat info {};
-    if (::fstat(file_.get(), &info) != 0) return 0;
-    const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(info.st_size, 0));
-    const std::uint64_t held = (std::max(bytes, lock::kCellsAt) - lock::kCellsAt) / kCellBytes;
-    return std::min<std::uint64_t>(
-        {header<std::uint32_t>(offsetof(LockHeader, capacity)), held, lock::kCellsMax});
-  }
-
-  const std::string path_;
-  const FileDescriptor file_;
-  std::vector<std::byte> header_;
-};
 
 // Who owns which lockers.
 class Owners {
@@ -117,10 +53,10 @@ class Owners {
 
 class Reading {
  public:
-  Reading(const LockBytes &bytes, const Owners &owners) : bytes_(bytes), owners_(owners) {
+  Reading(const LockBytes &bytes, const Owners &owners) : owners_(owners) {
     out_.is_there = true;
     out_.modes = bytes.header<lock::ModeSet>(offsetof(LockHeader, modes));
-    read_totals();
+    out_.totals = LockTotals(bytes);
     bytes.for_each_cell([this](std::uint32_t index, const std::byte *cell, std::size_t left) {
       read_cell(index, cell, left);
     });
@@ -135,21 +71,8 @@ class Reading {
     SharedRequest request;
   };
 
-  void read_totals() {
-    const auto read = [this](std::size_t offset, std::size_t i) {
-      return bytes_.header<std::uint64_t>(offset + i * sizeof(std::uint64_t));
-    };
-    for (std::size_t i = 0; i < lock::kLockCounts; ++i)
-      out_.counts[i] = read(offsetof(LockHeader, counts), i);
-    for (std::size_t i = 0; i < lock::kWaitCauses; ++i) {
-      out_.waits[i] = read(offsetof(LockHeader, waits), i);
-      out_.waited_ns[i] = read(offsetof(LockHeader, waited_ns), i);
-    }
-    out_.looks = read(offsetof(LockHeader, looks), 0);
-  }
-
   void read_cell(std::uint32_t index, const std::byte *cell, std::size_t left) {
-    TMH_ASSERT(cell != nullptr && left >= kCellBytes);
+    TMH_ASSERT(cell != nullptr && left >= sizeof(RequestCell));
     switch (field<CellKind>(cell, 0)) {
       case CellKind::kObject:
         objects_[index] = field<lock::ObjectId>(cell, offsetof(ObjectCell, object));
@@ -186,9 +109,7 @@ class Reading {
         field<lock::Succession>(cell, offsetof(LockerCell, succession)) == lock::Succession::kHeir;
     locker.waits_begun = field<std::uint32_t>(cell, offsetof(LockerCell, waits_begun));
     owners_.tell(field<lock::Owner>(cell, offsetof(LockerCell, owner)), &locker);
-    for (std::size_t i = 0; i < lock::kLockCounts; ++i)
-      out_.counts[i] +=
-          field<std::uint64_t>(cell, offsetof(LockerCell, counts) + i * sizeof(std::uint64_t));
+    out_.totals.add_locker(cell);
   }
 
   void gather_objects() {
@@ -222,7 +143,6 @@ class Reading {
               });
   }
 
-  const LockBytes &bytes_;
   const Owners &owners_;
   std::unordered_map<std::uint32_t, lock::ObjectId> objects_;
   std::vector<Found> requests_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "levels/lock/lock.h"
+#include "tools/lock_totals.h"
 
 namespace tmh::tools {
 
@@ -50,9 +51,7 @@ struct SharedLocks {
   // Requests of which no object and locker were there: they come and go meanwhile, or the table is
   // damaged.
   std::uint64_t unclear_count = 0;
-  std::uint64_t counts[lock::kLockCounts] = {};
-  std::uint64_t looks = 0;
-  std::uint64_t waits[lock::kWaitCauses] = {}, waited_ns[lock::kWaitCauses] = {};
+  LockTotals totals;
 };
 // Errors: as read_counters().
 [[nodiscard]] SharedLocks read_locks(const std::string &folder);

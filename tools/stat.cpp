@@ -7,6 +7,7 @@
 #include "platform/assert.h"
 #include "platform/process.h"
 #include "tools/commands.h"
+#include "tools/lock_totals.h"
 #include "tools/moment.h"
 #include "tools/print.h"
 #include "tools/shared_counters.h"
@@ -27,10 +28,13 @@ struct Sample {
   std::uint64_t time_ns = 0;       // since the epoch
   std::uint64_t monotonic_ns = 0;  // for rates
   SharedCounters shared;
+  LockTotals locks;
 };
 
 Sample take(const std::string &folder) {
-  return {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC), read_counters(folder)};
+  Sample sample{clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC), read_counters(folder), {}};
+  sample.locks = read_lock_totals(folder, sample.shared.has_state);
+  return sample;
 }
 
 Json aborts_json(const std::uint64_t (&aborts)[kAbortCauseCount]) {
@@ -115,18 +119,20 @@ Json latencies_json(const SharedCounters &shared) {
   return all;
 }
 
-// Of committed instances, by level; each with the same columns, whatever ran.
-Json levels_json(const SharedCounters &shared) {
+// Of committed instances, by level, and of waits for locks; each with the same columns, whatever
+// ran.
+Json levels_json(const Sample &sample) {
   static_assert(LatencyLevel::kLines == LatencyLevel{1} &&
                 LatencyLevel::kLog == LatencyLevel{kLatencyLevelCount - 1});
   Json levels;
   for (std::size_t i = 1; i < kLatencyLevelCount; ++i) {
     const auto level = static_cast<LatencyLevel>(i);
     levels[to_string(level)] =
-        latency_json(sum_of(shared.latencies, [level](const LatencySeries &one) {
+        latency_json(sum_of(sample.shared.latencies, [level](const LatencySeries &one) {
           return one.level == level && one.outcome == AbortCause::kNone;
         }));
   }
+  levels["locks"] = latency_json(sample.locks.wait_times);
   return levels;
 }
 
@@ -156,7 +162,9 @@ Json json_of(const std::string &folder, const Sample &sample) {
           {"clock", sample.shared.clock},
           {"total", total_json(sample.shared.total)},
           {"participants", std::move(participants)},
-          {"latency", levels_json(sample.shared)},
+          {"lock_table", sample.locks.is_there},
+          {"locks", lock_totals_json(sample.locks)},
+          {"latency", levels_json(sample)},
           {"latencies", latencies_json(sample.shared)},
           {"latencies_refused", sample.shared.latency_refused}};
 }
@@ -181,7 +189,8 @@ std::string csv_of(const Sample &sample, bool with_header) {
     row += fmt::format(",{}", value);
   };
   visit_flat(total_json(sample.shared.total), "", column);
-  visit_flat(levels_json(sample.shared), "latency_", column);
+  visit_flat(lock_totals_json(sample.locks), "locks_", column);
+  visit_flat(levels_json(sample), "latency_", column);
   return (with_header ? header + "\n" : "") + row + "\n";
 }
 
@@ -200,6 +209,10 @@ std::string text_of(const std::string &folder, const Sample &sample) {
       if (const std::uint64_t count = sample.shared.total.escalations_by_need[i]; count != 0)
         out += fmt::format("{:>20}   {}\n", count, to_string(static_cast<Need>(i)));
   });
+  if (sample.locks.is_there) out += "locks, and transactions that lock:\n";
+  visit_flat(lock_totals_json(sample.locks), "", [&](const std::string &name, std::uint64_t value) {
+    if (value != 0) out += fmt::format("{:>20} {}\n", value, name);
+  });
   for (const ParticipantCounters &one : sample.shared.participants) {
     out += fmt::format("process {} ({}){}: {} commits, {} aborts, {} queries", one.pid, one.name,
                        sample.shared.is_elsewhere ? ", in another pid namespace"
@@ -214,7 +227,7 @@ std::string text_of(const std::string &folder, const Sample &sample) {
       out += ", holds up to " + bytes_text(held);
     out += "\n";
   }
-  return out + latency_table_text(sample.shared.latencies);
+  return out + latency_table_text(sample.shared.latencies, sample.locks.wait_times);
 }
 
 constexpr const char *kRateHeader =

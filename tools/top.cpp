@@ -32,6 +32,7 @@ TopSample take(const std::string &folder, std::uint32_t columns) {
       to_string(durability == 0 ? Durability::kNone : static_cast<Durability>(durability));
   sample.detection = detection == 0 ? "no" : to_string(static_cast<Detection>(detection));
   if (!sample.shared.has_state) return sample;
+  sample.locks = read_lock_totals(folder, true);
   std::vector<std::uint8_t> running;
   for (const ParticipantCounters &one : sample.shared.participants) {
     if (running.size() <= one.slot) running.resize(one.slot + 1);

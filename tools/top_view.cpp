@@ -51,6 +51,7 @@ class View {
       add_levels();
       add_causes();
       add_log();
+      add_locks();
       add_readers();
       add_processes();
       add_segments();
@@ -217,6 +218,25 @@ class View {
     if (b.page_cache_pages != 0)
       line += fmt::format("  own copies {}", bytes_text(b.page_cache_pages * kPageBytes));
     add(line);
+  }
+
+  void add_locks() {
+    const LockTotals &a = before_.locks, &b = now_.locks;
+    if (!b.is_there) return;
+    const auto rate = [&](lock::LockCount which) {
+      return rate_text(per_second(a[which], b[which]));
+    };
+    std::string line = fmt::format("locks/s {}  waits/s {}", rate(lock::LockCount::kLocks),
+                                   rate(lock::LockCount::kWaits));
+    if (const Histogram fresh = b.wait_times.since(a.wait_times); fresh.count() != 0)
+      line += fmt::format("  mean {}  p99 {}", ns_text(static_cast<std::uint64_t>(fresh.mean_ns())),
+                          ns_text(fresh.quantile_ns(0.99)));
+    add(line + fmt::format("  deadlocks/s {}", rate(lock::LockCount::kDeadlocks)));
+    const auto by_heirs = per_second(a[lock::UndoneBy::kHeir], b[lock::UndoneBy::kHeir]);
+    add(fmt::format("with locks: commits/s {}  rollbacks/s {}, by heirs {}  time-outs/s {}",
+                    rate(lock::LockCount::kCommits),
+                    rate_text(per_second(a.rolled_back(), b.rolled_back())), rate_text(by_heirs),
+                    rate(lock::LockCount::kTimeouts)));
   }
 
   // The reader of the oldest snapshot keeps versions that came later.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/lock_totals.h"
 #include "tools/shared_counters.h"
 #include "tools/shared_lines.h"
 
@@ -16,6 +17,7 @@ struct TopSample {
   std::uint64_t monotonic_ns = 0;  // for rates
   std::string durability, detection;
   SharedCounters shared;
+  LockTotals locks;
   std::vector<SegmentSight> segments;
 };
 

@@ -364,7 +364,8 @@ bool Environment::resolve(const Slot &slot, std::uint64_t id) {
     throw_unless_ok(locks().detach(slot.locker));
     return false;
   }
-  left.undo_all();
+  // It may have committed, or have changed nothing.
+  if (left.undo_all() != 0) lock::note_rollback(locks().file(), lock::UndoneBy::kHeir);
   chains().run([&](Fields) { chains().give_all(slot.head); });
   return true;
 }

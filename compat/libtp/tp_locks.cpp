@@ -126,9 +126,8 @@ int tp_lock_totals(tp_env *env, tp_lock_counts *counts) {
   if (counts == nullptr) return refused("counts that are nowhere");
   return guarded_locks(env, [&](LockTable &table) {
     const auto totals = table.totals();
-    *counts = {totals[LockCount::kLocks],    totals[LockCount::kWaits],
-               totals[LockCount::kWaitedNs], totals[LockCount::kDeadlocks],
-               totals[LockCount::kTimeouts], totals.looks};
+    *counts = {totals[LockCount::kLocks],     totals[LockCount::kWaits],    totals.waited_ns,
+               totals[LockCount::kDeadlocks], totals[LockCount::kTimeouts], totals.looks};
     return Errc::kOk;
   });
 }

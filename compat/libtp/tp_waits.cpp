@@ -42,7 +42,7 @@ int tp_waits(tp_env *env, tp_wait_counts *counts) {
   return guarded_locks(env, [&](LockTable &table) {
     const auto totals = table.totals();
     const Waits waits(table.file());
-    *counts = {totals[LockCount::kWaits],      totals[LockCount::kWaitedNs],
+    *counts = {totals[LockCount::kWaits],      totals.waited_ns,
                waits.waits(WaitCause::kLog),   waits.waited_ns(WaitCause::kLog),
                waits.waits(WaitCause::kEvent), waits.waited_ns(WaitCause::kEvent)};
     return Errc::kOk;

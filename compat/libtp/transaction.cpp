@@ -243,15 +243,16 @@ void Transaction::end_chain() {
   chain_.keep(managers_.draw_lsn());
 }
 
-void Transaction::end(bool must_be_durable) {
+void Transaction::end(bool has_committed) {
   TMH_ASSERT(!is_in_step_ && state_ != TP_IDLE);
   observe::step(observe::Step::kTpCommitted);
   state_ = TP_IDLE;
+  if (has_committed) lock::note_commit(managers_.locks().file(), slot_.locker);
   (void)managers_.locks().unlock_all(slot_.locker);
   observe::step(observe::Step::kTpUnlocked);
   // Also of one that has read only: what it has read.
   const bool is_told_too_soon = observe::is_planted(observe::Planted::kToldTooSoon);
-  if (must_be_durable && managers_.is_strict() && !is_told_too_soon) managers_.await_log();
+  if (has_committed && managers_.is_strict() && !is_told_too_soon) managers_.await_log();
 }
 
 // One record. Most are undone in the instance that reads them; where plain stores undo one, its
@@ -303,11 +304,12 @@ void Transaction::run_undo(const Undo &undo, const Record &record) {
 }
 
 void Transaction::abort() {
-  undo_all();
+  static_cast<void>(undo_all());
+  lock::note_rollback(managers_.locks().file(), lock::UndoneBy::kOwner);
   end(false);
 }
 
-void Transaction::undo_all() {
+std::uint64_t Transaction::undo_all() {
   while (pins_ != 0) {
     pins_ = 0;
     end_pinned();
@@ -315,7 +317,9 @@ void Transaction::undo_all() {
   has_lost_ = false;
   if (state_ != TP_ABORTING) check_running();
   state_ = TP_ABORTING;
-  while (!chain_.is_empty()) undo_last();
+  std::uint64_t records = 0;
+  for (; !chain_.is_empty(); ++records) undo_last();
+  return records;
 }
 
 void Transaction::roll_back(std::uint64_t to_lsn) {

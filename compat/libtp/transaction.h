@@ -70,8 +70,8 @@ class Transaction final : public tp_step_s {
   // Throws Error(kBadArgument): a record's type is not known here; Refused: its undo refuses. Then
   // the rest is as it was.
   void abort();
-  // The same, and it keeps its locks.
-  void undo_all();
+  // The same, and it keeps its locks. How many records there were.
+  std::uint64_t undo_all();
   // Records behind that LSN.
   void roll_back(std::uint64_t to_lsn);
 
@@ -117,7 +117,7 @@ class Transaction final : public tp_step_s {
            std::span<const std::byte> second);
   [[noreturn]] void throw_lost() const;
   [[nodiscard]] lock::Patience patience_here(lock::Patience wanted) const noexcept;
-  void end(bool must_be_durable);
+  void end(bool has_committed);
   // In the instance that commits.
   void end_chain();
 

@@ -1,7 +1,8 @@
 // levels/lock/layout.h -- what lies in the shared lock table, tmh.locks.
-// Shape:     header of 4096 bytes, then kBuckets buckets, then cells of 64 bytes. A cell is an
-//            object, a request, or free; a locker takes two. Cells are named by their index, and 0
-//            names none. tmh.locks is rebuildable: a life of the domain begins without locks.
+// Shape:     header of 4096 bytes, a histogram of the same, then kBuckets buckets, then cells of 64
+//            bytes. A cell is an object, a request, or free; a locker takes two. Cells are named by
+//            their index, and 0 names none. tmh.locks is rebuildable: a life of the domain begins
+//            without locks.
 // Invariant: a cell's own fields are the truth: its kind, and of a request its state, locker and
 //            object. Lists only say it once more, and are made anew from the cells when one who
 //            changed them has died (HeldBucket, Cells). So each change of a lock takes effect by
@@ -20,6 +21,7 @@
 
 #include "levels/lock/modes.h"
 #include "platform/shared_lock.h"
+#include "storage/latency.h"
 
 namespace tmh::lock {
 
@@ -128,9 +130,12 @@ inline constexpr std::size_t kWaitCauses = static_cast<std::size_t>(WaitCause::k
 // Words to wait on that stand for events of the table's users.
 inline constexpr std::size_t kEventWords = 64;
 
-// Totals of a locker's owner; of all that have ended in the header.
-enum class LockCount : std::uint32_t { kLocks, kWaits, kWaitedNs, kDeadlocks, kTimeouts, kEnd };
+// Totals of a locker's owner; of all that have ended in the header. kCommits: see outcomes.h.
+enum class LockCount : std::uint32_t { kLocks, kCommits, kWaits, kDeadlocks, kTimeouts, kEnd };
 inline constexpr std::size_t kLockCounts = static_cast<std::size_t>(LockCount::kEnd);
+// The participant that rolls a transaction back: its owner, or an heir of a dead one.
+enum class UndoneBy : std::uint32_t { kOwner, kHeir, kEnd };
+inline constexpr std::size_t kUndoneBy = static_cast<std::size_t>(UndoneBy::kEnd);
 
 struct alignas(64) LockerCell {
   std::atomic<CellKind> kind;
@@ -208,11 +213,15 @@ struct LockHeader {
   alignas(64) std::atomic<std::uint32_t> events[kEventWords];
   alignas(64) std::atomic<std::uint64_t> counts[kLockCounts];
   std::atomic<std::uint64_t> looks;
+  std::atomic<std::uint64_t> rollbacks[kUndoneBy];
 };
 inline constexpr std::size_t kHeaderBytes = 4096;
 static_assert(sizeof(LockHeader) <= kHeaderBytes && std::is_standard_layout_v<LockHeader>);
 
-inline constexpr std::uint64_t kBucketsAt = kHeaderBytes;
+// How long waits for locks took, whatever came of them.
+inline constexpr std::uint64_t kWaitTimesAt = kHeaderBytes;
+inline constexpr std::uint64_t kBucketsAt = kWaitTimesAt + sizeof(storage::HistogramV1);
+static_assert(kWaitTimesAt % alignof(storage::HistogramV1) == 0);
 inline constexpr std::uint64_t kCellsAt = kBucketsAt + std::uint64_t{kBuckets} * sizeof(Bucket);
 // A new table's; more as it grows.
 inline constexpr std::uint64_t kLockFileBytesMin = kCellsAt + sizeof(RequestCell);

@@ -5,4 +5,5 @@
 
 #include "levels/lock/lock_table.h"
 #include "levels/lock/modes.h"
+#include "levels/lock/outcomes.h"
 #include "levels/lock/waits_for.h"

@@ -47,6 +47,9 @@ class LockFile {
     return excluders_[static_cast<std::uint32_t>(wanted) % kModesMax];
   }
 
+  [[nodiscard]] storage::HistogramV1 &wait_times() const noexcept {
+    return *reinterpret_cast<storage::HistogramV1 *>(file_.base() + kWaitTimesAt);
+  }
   [[nodiscard]] Bucket &bucket(std::uint32_t number) const noexcept {
     return reinterpret_cast<Bucket *>(file_.base() + kBucketsAt)[number % kBuckets];
   }

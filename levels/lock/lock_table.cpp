@@ -123,10 +123,10 @@ Errc LockTable::check(LockerId locker, LockId lock) noexcept {
 
 namespace {
 
-void count(LockerCell &locker, LockCount which, std::uint64_t amount = 1) noexcept {
+void count(LockerCell &locker, LockCount which) noexcept {
   auto &total = locker.counts[static_cast<std::size_t>(which)];
   // Single writer.
-  total.store(total.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  total.store(total.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -228,11 +228,13 @@ Errc LockTable::await(CellIndex locker, CellIndex index, Patience patience) noex
     }
   }
   self.waits_for.store(CellIndex::kNone, std::memory_order_release);
-  count(self, LockCount::kWaitedNs, platform::monotonic_ns() - begin);
-  if (request.state.load(std::memory_order_acquire) == RequestState::kHeld) return Errc::kOk;
+  file_.wait_times().add(platform::monotonic_ns() - begin, 1);
+  const bool is_held = request.state.load(std::memory_order_acquire) == RequestState::kHeld;
+  const Errc error = is_held ? Errc::kOk : is_late ? Errc::kLockTimeout : Errc::kDeadlock;
+  if (is_held) return error;
   requests_.release(locker, index);
   count(self, is_late ? LockCount::kTimeouts : LockCount::kDeadlocks);
-  return is_late ? Errc::kLockTimeout : Errc::kDeadlock;
+  return error;
 }
 
 // False: it has been granted, or failed, meanwhile.
@@ -479,6 +481,7 @@ LockTable::Totals LockTable::totals() const noexcept {
   Totals totals;
   const LockHeader &header = file_.header();
   totals.looks = header.looks.load(std::memory_order_relaxed);
+  totals.waited_ns = file_.wait_times().sum_ns.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < kLockCounts; ++i)
     totals.of[i] = header.counts[i].load(std::memory_order_relaxed);
   const std::uint32_t capacity = file_.capacity();

@@ -137,6 +137,7 @@ class LockTable {
 
   struct Totals {
     std::uint64_t of[kLockCounts] = {};
+    std::uint64_t waited_ns = 0;
     std::uint64_t looks = 0;
     [[nodiscard]] std::uint64_t operator[](LockCount count) const noexcept {
       return of[static_cast<std::size_t>(count)];

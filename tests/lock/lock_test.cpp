@@ -5,6 +5,7 @@
 //             (2) waiters get their lock in the order in which they came, but for those who hold
 //                 the object, who come first.
 //             (3) what fails changes nothing; what ends leaves nothing.
+//             (4) each wait that has ended is among the times, whatever came of it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -109,6 +110,39 @@ TEST_F(LockTest, TimeRunsOut) {
   EXPECT_EQ(table_->totals()[LockCount::kTimeouts], 1u);
   EXPECT_EQ(give(0, kA, kExclusive), Errc::kOk);
   EXPECT_EQ(take(1, kA, kShared), Errc::kOk);
+}
+
+TEST_F(LockTest, WaitsAreTimedAndLocksWithoutAreNot) {
+  ASSERT_EQ(take(0, kA, kExclusive), Errc::kOk);
+  EXPECT_EQ(take(1, kA, kShared), Errc::kLockBusy);
+  const storage::HistogramV1 &times = table_->file().wait_times();
+  EXPECT_EQ(times.read().count(), 0u);
+  EXPECT_EQ(take(1, kA, kShared, {2'000'000}), Errc::kLockTimeout);
+  std::thread waiter =
+      start_waiting([&] { EXPECT_EQ(take(2, kA, kShared, Patience::endless()), Errc::kOk); });
+  EXPECT_EQ(times.read().count(), 1u);
+  EXPECT_EQ(give(0, kA, kExclusive), Errc::kOk);
+  waiter.join();
+  const Histogram waits = times.read();
+  EXPECT_EQ(waits.count(), table_->totals()[LockCount::kWaits]);
+  EXPECT_GE(waits.max_ns(), 2'000'000u);
+  EXPECT_EQ(waits.sum_ns(), table_->totals().waited_ns);
+}
+
+// Of lockers that are there, and of those that have ended.
+TEST_F(LockTest, OutcomesAreCounted) {
+  lock::LockFile &file = table_->file();
+  lock::note_commit(file, lockers_[0]);
+  lock::note_commit(file, lockers_[0]);
+  lock::note_commit(file, lockers_[1]);
+  table_->end(lockers_[1]);
+  lock::note_rollback(file, lock::UndoneBy::kHeir);
+  EXPECT_EQ(table_->totals()[LockCount::kCommits], 3u);
+  ASSERT_EQ(table_->begin(++name_, &lockers_[1]), Errc::kOk);
+  EXPECT_EQ(table_->totals()[LockCount::kCommits], 3u);
+  const auto &rollbacks = file.header().rollbacks;
+  EXPECT_EQ(rollbacks[static_cast<std::size_t>(lock::UndoneBy::kHeir)].load(), 1u);
+  EXPECT_EQ(rollbacks[static_cast<std::size_t>(lock::UndoneBy::kOwner)].load(), 0u);
 }
 
 TEST_F(LockTest, WaitersAreServedInTurn) {

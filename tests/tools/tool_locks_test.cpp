@@ -1,9 +1,10 @@
 // tests/tools/tool_locks_test.cpp -- tmh locks and tmh deadlockd on domains with transactions of
-// tp.h.
+// tp.h, and what tmh stat and tmh top show of them.
 // Invariants: (1) locks shows each holder and waiter, with its owner, also of the dead, and cycles.
 //             (2) it changes nothing, and ends whatever bytes the lock table has. (3) deadlockd
 //             ends deadlocks that nobody else looks for, by the policy that it was given, whatever
-//             the modes are; a signal ends it.
+//             the modes are; a signal ends it. (4) stat and top have the totals of locks, also of
+//             the dead, and show nothing of them where there is no lock table.
 #include <gtest/gtest.h>
 #include <tp.h>
 
@@ -21,6 +22,8 @@
 #include <thread>
 #include <vector>
 
+#include <tmh/tmh.hpp>
+
 #include "levels/lock/lock.h"
 #include "programs/json.h"
 #include "tests/support/children.h"
@@ -28,6 +31,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
 #include "tools/deadlockd.h"
+#include "tools/lock_totals.h"
 #include "tools/shared_locks.h"
 
 namespace tmh::test {
@@ -73,6 +77,18 @@ class ToolLocks : public ::testing::Test {
     Json document = Json::parse(end.out, Json::IfBroken::kDiscard);
     expect_valid("locks", document.dump());
     return document;
+  }
+  Json stat() {
+    const ProgramEnd end = run_tmh({"stat", domain(), "--json"});
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    Json document = Json::parse(end.out, Json::IfBroken::kDiscard);
+    expect_valid("stat", document.dump());
+    return document;
+  }
+  std::string top() {
+    const ProgramEnd end = run_tmh({"top", domain(), "--once", "--interval", "0.01"});
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    return end.out;
   }
   std::string text() {
     const ProgramEnd end = run_tmh({"locks", domain()});
@@ -138,6 +154,11 @@ TEST_F(ToolLocks, WhereNobodyLocksItSaysSo) {
   env_ = nullptr;
   EXPECT_NE(text().find("no lock table"), std::string::npos);
   EXPECT_EQ(locks().at("lock_table"), false);
+  const Domain plain = Domain::open(domain());
+  EXPECT_EQ(stat().at("lock_table"), false);
+  EXPECT_EQ(stat().at("locks").at("locks"), 0);
+  EXPECT_EQ(run_tmh({"stat", domain()}).out.find("locks, and"), std::string::npos);
+  EXPECT_EQ(top().find("locks/s"), std::string::npos);
   const ProgramEnd deadlockd = run_tmh({"deadlockd", domain(), "--once"});
   EXPECT_EQ(deadlockd.exit_code, 0) << deadlockd.err;
   EXPECT_NE(deadlockd.out.find("nobody has locked anything"), std::string::npos) << deadlockd.out;
@@ -243,6 +264,56 @@ TEST_F(ToolLocks, ADeadlockIsShownAndEndedByTheYoungest) {
   EXPECT_EQ(deadlock.errors[1], TP_EDEADLOCK);
   EXPECT_TRUE(locks().at("cycles").empty());
   EXPECT_EQ(locks().at("totals").at("deadlocks"), 1);
+  const Json seen = stat();
+  EXPECT_EQ(seen.at("lock_table"), true);
+  EXPECT_EQ(seen.at("locks").at("deadlocks"), 1);
+  EXPECT_EQ(seen.at("locks").at("waits"), 2);
+  EXPECT_EQ(seen.at("latency").at("locks").at("count"), 2);
+  EXPECT_GT(seen.at("latency").at("locks").at("p50_ns"), 0);
+  EXPECT_EQ(seen.at("locks").at("rollbacks"), 2);
+  EXPECT_EQ(seen.at("locks"), locks().at("totals"));
+  const std::string shown = run_tmh({"stat", domain()}).out;
+  EXPECT_NE(shown.find(" 1 deadlocks\n"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("  locks, waits "), std::string::npos) << shown;
+  EXPECT_NE(top().find("locks/s "), std::string::npos);
+}
+
+// Its owner's, and those of a process that died: one by its heir, and none of what it had only
+// begun, or had committed.
+TEST_F(ToolLocks, CommitsAndRollbacksAreCounted) {
+  const auto add = [](tp_step_t *step, void *argument) {
+    auto *const word = static_cast<std::uint64_t *>(argument);
+    if (tp_log_bytes(step, word, sizeof *word, nullptr) != TP_OK) return 1;
+    ++*word;
+    return 0;
+  };
+  const auto begin_adding = [&](std::uint64_t page) {
+    void *address = nullptr;
+    EXPECT_EQ(tp_map(env_, "accounts", 16 * 4096, &address), TP_OK) << tp_last_error();
+    tp_txn *const txn = begin();
+    EXPECT_EQ(tp_step(txn, TP_PAGES, add, static_cast<char *>(address) + page * 4096), TP_OK)
+        << tp_last_error();
+    return txn;
+  };
+  open();
+  EXPECT_EQ(tp_commit(begin_adding(0)), TP_OK) << tp_last_error();
+  EXPECT_EQ(tp_commit(begin()), TP_OK) << tp_last_error();
+  EXPECT_EQ(tp_abort(begin_adding(0)), TP_OK) << tp_last_error();
+  const ChildEnd end = run_in_child("dies", [&] {
+    env_ = nullptr;
+    open();
+    EXPECT_EQ(tp_commit(begin_adding(1)), TP_OK) << tp_last_error();
+    (void)begin_adding(2);
+    (void)begin();
+    ::kill(::getpid(), SIGKILL);
+  });
+  ASSERT_EQ(end.signal, SIGKILL);
+  EXPECT_EQ(stat().at("locks").at("rollbacks"), 1);
+  ASSERT_EQ(tp_settle(env_), TP_OK) << tp_last_error();
+  const Json seen = stat().at("locks");
+  EXPECT_EQ(seen.at("commits"), 3);
+  EXPECT_EQ(seen.at("rollbacks"), 2);
+  EXPECT_EQ(seen.at("rollbacks_by_heirs"), 1);
 }
 
 TEST_F(ToolLocks, DeadlockdTakesTheModesThatAreThereAndThePolicy) {
@@ -305,14 +376,19 @@ TEST_F(ToolLocks, WhateverTheTableHoldsItEnds) {
     std::vector<std::uint64_t> places;
     for (std::uint64_t left = 1 + random() % 8; left > 0; --left) {
       const bool is_header = random() % 4 == 0;
-      places.push_back(is_header ? random() % sizeof(lock::LockHeader)
+      places.push_back(is_header ? random() % lock::kBucketsAt
                                  : lock::kCellsAt + random() % (used - lock::kCellsAt));
       const std::uint64_t value = random() % 2 == 0 ? random() : random() % 64;
       patch_file(path, places.back(), std::string(1, static_cast<char>(value)));
     }
     (void)tools::read_locks(domain());
+    (void)tools::read_lock_totals(domain(), true);
     if (round % 30 == 0) {
       EXPECT_EQ(run_tmh({"locks", domain()}).exit_code, 0);
+      EXPECT_EQ(run_tmh({"stat", domain()}).exit_code, 0);
+    }
+    if (round % 100 == 0) {
+      (void)top();
     }
     for (const std::uint64_t place : places) patch_file(path, place, whole.substr(place, 1));
   }
@@ -325,11 +401,13 @@ TEST_F(ToolLocks, WhateverTheTableHoldsItEnds) {
        {lock::kCellsAt + 100, lock::kBucketsAt, std::uint64_t{100}, std::uint64_t{0}}) {
     fs::resize_file(path, bytes);
     EXPECT_EQ(run_tmh({"locks", domain()}).exit_code, 0) << bytes;
+    EXPECT_EQ(stat().at("lock_table"), bytes >= sizeof(lock::LockHeader)) << bytes;
   }
   fs::remove(path);
   EXPECT_EQ(locks().at("lock_table"), false);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_EQ(run_tmh({"locks", domain()}).exit_code, 3);
+  EXPECT_EQ(run_tmh({"stat", domain()}).exit_code, 3);
 }
 
 }  // namespace

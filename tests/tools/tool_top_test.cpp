@@ -180,6 +180,36 @@ TEST(TopView, NamesWhatSendsInstancesUpWhileItDoes) {
             "needs pages/s:  tmh::Segment::allocate 1.00k  tmh::become_irrevocable 2.0");
 }
 
+TEST(TopView, LocksAreShownWhereThereIsATable) {
+  TopSample before = first_sample(), now = second_sample();
+  EXPECT_EQ(joined(top_lines(before, now, TopLook{"shop"})).find("locks/s"), std::string::npos);
+  const auto of = [](TopSample &sample, lock::LockCount which) -> std::uint64_t & {
+    return sample.locks.counts[static_cast<std::size_t>(which)];
+  };
+  before.locks.is_there = now.locks.is_there = true;
+  before.locks.wait_times.add(3'000'000'000, 7);
+  now.locks.wait_times.add(3'000'000'000, 7);
+  now.locks.wait_times.add(1'000'000, 20);
+  of(before, lock::LockCount::kLocks) = 1'000;
+  of(now, lock::LockCount::kLocks) = 25'000;
+  of(now, lock::LockCount::kWaits) = 20;
+  of(now, lock::LockCount::kDeadlocks) = 4;
+  of(now, lock::LockCount::kCommits) = 600;
+  now.locks.rollbacks[static_cast<std::size_t>(lock::UndoneBy::kOwner)] = 6;
+  now.locks.rollbacks[static_cast<std::size_t>(lock::UndoneBy::kHeir)] = 2;
+  const auto lines = top_lines(before, now, TopLook{"shop"});
+  const std::string locks = line_of(lines, "locks/s 12.0k  waits/s 10  mean 1.00 ms  p99 1.0");
+  EXPECT_NE(locks.find("  deadlocks/s 2.0"), std::string::npos) << locks;
+  EXPECT_EQ(line_of(lines, "with locks:"),
+            "with locks: commits/s 300  rollbacks/s 4.0, by heirs 1.0  time-outs/s 0");
+  // A life that began anew, two seconds later.
+  before.monotonic_ns = 5'000'000'000;
+  const auto anew = top_lines(now, before, TopLook{"shop"});
+  EXPECT_EQ(line_of(anew, "locks/s 500  waits/s 0  mean 3.00 s").find("-"), std::string::npos);
+  EXPECT_EQ(line_of(anew, "with locks:"),
+            "with locks: commits/s 0  rollbacks/s 0, by heirs 0  time-outs/s 0");
+}
+
 TEST(TopView, LatenciesAreThoseOfTheInterval) {
   TopSample before = first_sample(), now = second_sample();
   before.shared.latencies = now.shared.latencies;
