@@ -30,8 +30,8 @@
 
 namespace tmh::observe::probe {
 
-// As a level's number in docs/design.md 1 and README.md.
-enum Level : std::uint32_t { kLines = 1, kPages = 2 };
+// As a level's number in docs/design.md 1 and README.md; kLocks: of no level.
+enum Level : std::uint32_t { kLocks = 0, kLines = 1, kPages = 2 };
 
 // An attempt begins. instance: its number in this process (level 2) or thread (level 1). is_query:
 // 0 or 1.
@@ -98,6 +98,27 @@ inline void fsync(const char *path, std::uint64_t bytes) noexcept {
 inline void fsync_done(const char *path, std::uint64_t bytes) noexcept {
   TMH_PROBE2(fsync_done, path, bytes);
   record(TraceKind::kFsyncDone, kPages, bytes, 0);
+}
+// A locker waits for a lock, from lock_wait to lock_wait_done. space, id: the object's. error: 0,
+// it has the lock; else the number of the Errc that its caller gets.
+inline void lock_wait(std::uint64_t space, std::uint64_t id, std::uint32_t mode) noexcept {
+  TMH_PROBE3(lock_wait, space, id, mode);
+  record(TraceKind::kLockWait, kLocks, space, id, mode);
+}
+inline void lock_wait_done(std::uint64_t space, std::uint64_t id, std::uint32_t error,
+                           std::uint64_t waited_ns) noexcept {
+  TMH_PROBE4(lock_wait_done, space, id, error, waited_ns);
+  record(TraceKind::kLockWaitDone, kLocks, space, id, error);
+}
+// This process has found a cycle of so many lockers; the victim's wait ends. victim: its name.
+inline void deadlock(std::uint64_t victim, std::uint64_t lockers) noexcept {
+  TMH_PROBE2(deadlock, victim, lockers);
+  record(TraceKind::kDeadlock, kLocks, victim, lockers);
+}
+// So many records of a transaction are undone. by: 0 its owner, 1 an heir.
+inline void rollback(std::uint64_t transaction, std::uint64_t records, std::uint32_t by) noexcept {
+  TMH_PROBE3(rollback, transaction, records, by);
+  record(TraceKind::kRollback, kLocks, transaction, records, by);
 }
 
 }  // namespace tmh::observe::probe

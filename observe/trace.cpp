@@ -42,7 +42,7 @@ std::uint64_t this_thread() noexcept {
 }  // namespace
 
 void detail::record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, std::uint64_t first,
-                    std::uint64_t second) noexcept {
+                    std::uint64_t second, std::uint64_t third) noexcept {
   TMH_ASSERT(level <= 0xffff && static_cast<std::uint32_t>(kind) <= 0xffff);
   // Relaxed: numbers tell.
   const std::uint64_t position = header.head.fetch_add(1, std::memory_order_relaxed);
@@ -56,6 +56,7 @@ void detail::record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, 
                   std::memory_order_relaxed);
   event.first.store(first, std::memory_order_relaxed);
   event.second.store(second, std::memory_order_relaxed);
+  event.third.store(third, std::memory_order_relaxed);
   event.number.store(position + 1, std::memory_order_release);  // pairs with the reader's acquire
 }
 

@@ -33,7 +33,11 @@ enum class TraceKind : std::uint32_t {  // DO NOT CHANGE THESE VALUES: they are 
   kModeSwitch = 8,
   kFsync = 9,
   kFsyncDone = 10,
-  kHardwareAbort = 11
+  kHardwareAbort = 11,
+  kLockWait = 12,
+  kLockWaitDone = 13,
+  kDeadlock = 14,
+  kRollback = 15
 };
 
 inline constexpr std::uint64_t kTraceMagic = 0x3130'4352'5448'4d54ull;  // "TMHTRC01"
@@ -47,9 +51,11 @@ struct alignas(64) TraceEventV1 {     // a line each: threads do not share them
   std::atomic<std::uint64_t> who;     // 16  thread id << 32 | level << 16 | TraceKind
   std::atomic<std::uint64_t> first;   // 24  arguments of the probe, as tmh-probes(7) has them
   std::atomic<std::uint64_t> second;  // 32
-  std::uint64_t reserved_zero[3];     // 40
+  std::atomic<std::uint64_t> third;   // 40  0 where the probe has no more
+  std::uint64_t reserved_zero[2];     // 48
 };
-static_assert(sizeof(TraceEventV1) == 64 && offsetof(TraceEventV1, second) == 32);
+static_assert(sizeof(TraceEventV1) == 64 && offsetof(TraceEventV1, second) == 32 &&
+              offsetof(TraceEventV1, third) == 40);
 
 struct alignas(4096) TraceHeaderV1 {
   std::uint64_t magic;                          //   0
@@ -80,14 +86,14 @@ namespace detail {
 //       until the process ends.
 extern constinit std::atomic<TraceHeaderV1 *> trace;
 void record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, std::uint64_t first,
-            std::uint64_t second) noexcept;
+            std::uint64_t second, std::uint64_t third) noexcept;
 }  // namespace detail
 
-inline void record(TraceKind kind, std::uint32_t level, std::uint64_t first,
-                   std::uint64_t second) noexcept {
+inline void record(TraceKind kind, std::uint32_t level, std::uint64_t first, std::uint64_t second,
+                   std::uint64_t third = 0) noexcept {
   if (TraceHeaderV1 *const header = detail::trace.load(std::memory_order_relaxed);
       header != nullptr) [[unlikely]]
-    detail::record(*header, kind, level, first, second);
+    detail::record(*header, kind, level, first, second, third);
 }
 
 }  // namespace tmh::observe

@@ -15,6 +15,7 @@
 #include <tmh/instance.hpp>
 
 #include "levels/line/abort_status.h"
+#include "observe/probes.h"
 #include "observe/trace.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
@@ -34,7 +35,7 @@ using observe::TraceHeaderV1;
 using observe::TraceKind;
 
 struct Event {
-  std::uint64_t number, ns, thread, first, second;
+  std::uint64_t number, ns, thread, first, second, third;
   std::uint32_t level;
   TraceKind kind;
 };
@@ -97,6 +98,7 @@ std::optional<Ring> read_ring(const std::string &path) {
     ring.events.push_back({number, word(bytes, at + offsetof(TraceEventV1, ns)), who >> 32,
                            word(bytes, at + offsetof(TraceEventV1, first)),
                            word(bytes, at + offsetof(TraceEventV1, second)),
+                           word(bytes, at + offsetof(TraceEventV1, third)),
                            static_cast<std::uint32_t>(who >> 16 & 0xffff),
                            static_cast<TraceKind>(who & 0xffff)});
   }
@@ -149,17 +151,42 @@ Json instant(const Event &event) {
       return {{"name", "recall"}, {"args", {{"page", event.first}}}};
     case TraceKind::kModeSwitch:
       return {{"name", "mode switch"}, {"args", {{"from", event.first}, {"to", event.second}}}};
+    case TraceKind::kDeadlock:
+      return {{"name", "deadlock"}, {"args", {{"victim", event.first}, {"lockers", event.second}}}};
+    case TraceKind::kRollback:
+      return {{"name", "rollback"},
+              {"args",
+               {{"transaction", event.first},
+                {"records", event.second},
+                {"by", event.third == 0 ? "owner" : "heir"}}}};
     default:
       return {{"name", fmt::format("event {}", static_cast<std::uint32_t>(event.kind))}};
   }
 }
 
-// From a beginning to its end: an instance, or a wait for the disk.
+const char *category_of(const Event &event) {
+  switch (event.level) {
+    case observe::probe::kLocks:
+      return "locks";
+    case observe::probe::kLines:
+      return "lines";
+    default:
+      return "pages";
+  }
+}
+
+// From a beginning to its end: an instance, or a wait for the disk or a lock.
 Json complete(const Event &begin, const Event &end) {
   TMH_ASSERT(begin.thread == end.thread && begin.ns <= end.ns);
   Json json;
   if (end.kind == TraceKind::kFsyncDone) {
     json = {{"name", "fsync"}, {"args", {{"bytes", end.first}}}};
+  } else if (end.kind == TraceKind::kLockWaitDone) {
+    const char *const result = end.third == 0 ? "granted" : errc_name(static_cast<Errc>(end.third));
+    json = {
+        {"name", "lock wait"},
+        {"args",
+         {{"space", end.first}, {"id", end.second}, {"mode", begin.third}, {"result", result}}}};
   } else if (end.kind == TraceKind::kCommit) {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "commit"}, {"stamp", end.first}, {"blocks", end.second}}}};
@@ -178,9 +205,9 @@ void append(const Ring &ring, Json *events) {
   TMH_ASSERT(events != nullptr);
   events->push_back(
       {{"ph", "M"}, {"name", "process_name"}, {"pid", ring.pid}, {"args", {{"name", ring.name}}}});
-  std::map<std::uint64_t, Event> instances, waits;  // begun, by thread
+  std::map<std::uint64_t, Event> instances, waits, lock_waits;  // begun, by thread
   const auto add = [&](const Event &at, Json json) {
-    json["cat"] = at.level == 1 ? "lines" : "pages";
+    json["cat"] = category_of(at);
     json["pid"] = ring.pid;
     json["tid"] = at.thread;
     json["ts"] = static_cast<double>(at.ns) * 1e-3;
@@ -198,11 +225,15 @@ void append(const Ring &ring, Json *events) {
       instances[event.thread] = event;
     } else if (event.kind == TraceKind::kFsync) {
       waits[event.thread] = event;
+    } else if (event.kind == TraceKind::kLockWait) {
+      lock_waits[event.thread] = event;
     } else if (event.kind == TraceKind::kCommit || event.kind == TraceKind::kAbort ||
                event.kind == TraceKind::kHardwareAbort) {
       end(&instances, event);
     } else if (event.kind == TraceKind::kFsyncDone) {
       end(&waits, event);
+    } else if (event.kind == TraceKind::kLockWaitDone) {
+      end(&lock_waits, event);
     } else {
       Json json = instant(event);
       json["ph"] = "i";

@@ -365,7 +365,8 @@ bool Environment::resolve(const Slot &slot, std::uint64_t id) {
     return false;
   }
   // It may have committed, or have changed nothing.
-  if (left.undo_all() != 0) lock::note_rollback(locks().file(), lock::UndoneBy::kHeir);
+  if (const std::uint64_t records = left.undo_all(); records != 0)
+    lock::note_rollback(locks().file(), id, records, lock::UndoneBy::kHeir);
   chains().run([&](Fields) { chains().give_all(slot.head); });
   return true;
 }

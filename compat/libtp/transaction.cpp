@@ -304,8 +304,7 @@ void Transaction::run_undo(const Undo &undo, const Record &record) {
 }
 
 void Transaction::abort() {
-  static_cast<void>(undo_all());
-  lock::note_rollback(managers_.locks().file(), lock::UndoneBy::kOwner);
+  lock::note_rollback(managers_.locks().file(), id_, undo_all(), lock::UndoneBy::kOwner);
   end(false);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "observe/planted.h"
+#include "observe/probes.h"
 #include "observe/steps.h"
 #include "platform/failure.h"
 #include "platform/futex.h"
@@ -178,7 +179,7 @@ Errc LockTable::lock_as(LockerId locker, const ObjectId &object, Mode mode, Pati
                            : Errc::kLockBusy;
   observe::step(Step::kLockUnlisted);
   requests_.list(mine, request);
-  if (place != Place::kHolder) TMH_TRY(await(mine, request, patience));
+  if (place != Place::kHolder) TMH_TRY(await(mine, request, object, patience));
   count(self, LockCount::kLocks);
   *out = id(request);
   return Errc::kOk;
@@ -196,9 +197,11 @@ namespace {
 constexpr std::uint64_t kLongestLookNs = 100'000'000;
 }  // namespace
 
-Errc LockTable::await(CellIndex locker, CellIndex index, Patience patience) noexcept {
+Errc LockTable::await(CellIndex locker, CellIndex index, const ObjectId &object,
+                      Patience patience) noexcept {
   LockerCell &self = file_.locker(locker);
   const RequestCell &request = file_.request(index);
+  observe::probe::lock_wait(object.space, object.id, static_cast<std::uint32_t>(request.mode));
   const std::uint64_t begin = platform::monotonic_ns();
   const std::uint64_t deadline =
       patience.longest_ns > ~0ull - begin ? ~0ull : begin + patience.longest_ns;
@@ -228,9 +231,12 @@ Errc LockTable::await(CellIndex locker, CellIndex index, Patience patience) noex
     }
   }
   self.waits_for.store(CellIndex::kNone, std::memory_order_release);
-  file_.wait_times().add(platform::monotonic_ns() - begin, 1);
+  const std::uint64_t waited_ns = platform::monotonic_ns() - begin;
+  file_.wait_times().add(waited_ns, 1);
   const bool is_held = request.state.load(std::memory_order_acquire) == RequestState::kHeld;
   const Errc error = is_held ? Errc::kOk : is_late ? Errc::kLockTimeout : Errc::kDeadlock;
+  observe::probe::lock_wait_done(object.space, object.id, static_cast<std::uint32_t>(error),
+                                 waited_ns);
   if (is_held) return error;
   requests_.release(locker, index);
   count(self, is_late ? LockCount::kTimeouts : LockCount::kDeadlocks);

@@ -184,7 +184,9 @@ class LockTable {
   [[nodiscard]] Errc check(LockerId locker, LockId lock) noexcept;
   [[nodiscard]] Errc lock_as(LockerId locker, const ObjectId &object, Mode mode, Patience patience,
                              bool is_weaker, LockId *out) noexcept;
-  [[nodiscard]] Errc await(CellIndex locker, CellIndex request, Patience patience) noexcept;
+  // object: the request's.
+  [[nodiscard]] Errc await(CellIndex locker, CellIndex request, const ObjectId &object,
+                           Patience patience) noexcept;
   [[nodiscard]] bool withdraw(CellIndex locker, CellIndex request) noexcept;
   // is_weaker: it is granted whoever else holds the object.
   [[nodiscard]] Errc trade(LockerId locker, LockId lock, Mode mode, Patience patience,

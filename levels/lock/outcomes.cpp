@@ -1,6 +1,7 @@
-// levels/lock/outcomes.cpp -- counts.
+// levels/lock/outcomes.cpp -- counts, and a probe.
 #include "levels/lock/outcomes.h"
 
+#include "observe/probes.h"
 #include "platform/assert.h"
 
 namespace tmh::lock {
@@ -13,10 +14,12 @@ void note_commit(LockFile &file, LockerId locker) noexcept {
   commits.store(commits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void note_rollback(LockFile &file, UndoneBy by) noexcept {
+void note_rollback(LockFile &file, std::uint64_t name, std::uint64_t records,
+                   UndoneBy by) noexcept {
   const auto which = static_cast<std::size_t>(by);
   TMH_ASSERT(which < kUndoneBy);
   file.header().rollbacks[which].fetch_add(1, std::memory_order_relaxed);
+  observe::probe::rollback(name, records, static_cast<std::uint32_t>(by));
 }
 
 }  // namespace tmh::lock

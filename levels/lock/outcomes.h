@@ -5,12 +5,15 @@
 // Contexts:  async-signal-safe.
 #pragma once
 
+#include <cstdint>
+
 #include "levels/lock/layout.h"
 #include "levels/lock/lock_file.h"
 
 namespace tmh::lock {
 
 void note_commit(LockFile &file, LockerId locker) noexcept;
-void note_rollback(LockFile &file, UndoneBy by) noexcept;
+// name: of the transaction's locker; records: so many were undone.
+void note_rollback(LockFile &file, std::uint64_t name, std::uint64_t records, UndoneBy by) noexcept;
 
 }  // namespace tmh::lock

@@ -8,6 +8,7 @@
 
 #include "levels/lock/held_bucket.h"
 #include "observe/planted.h"
+#include "observe/probes.h"
 #include "platform/mapped_memory.h"
 
 namespace tmh::lock {
@@ -165,7 +166,13 @@ std::uint32_t WaitsFor::look(CellIndex locker, Victim policy) {
       ++unreal;
       continue;
     }
-    if (fail(choose(cycle, policy))) ++failed;
+    const Wait victim = choose(cycle, policy);
+    // Before it fails: then it may end at once.
+    const std::uint64_t name = file_.locker(victim.locker).name.load(std::memory_order_relaxed);
+    if (fail(victim)) {
+      ++failed;
+      observe::probe::deadlock(name, cycle.size());
+    }
     if (!observe::is_planted(observe::Planted::kTwoVictims)) continue;
     if (std::any_of(cycle.begin(), cycle.end(), [&](const Wait &wait) { return fail(wait); }))
       ++failed;

@@ -136,7 +136,7 @@ TEST_F(LockTest, OutcomesAreCounted) {
   lock::note_commit(file, lockers_[0]);
   lock::note_commit(file, lockers_[1]);
   table_->end(lockers_[1]);
-  lock::note_rollback(file, lock::UndoneBy::kHeir);
+  lock::note_rollback(file, 7, 3, lock::UndoneBy::kHeir);
   EXPECT_EQ(table_->totals()[LockCount::kCommits], 3u);
   ASSERT_EQ(table_->begin(++name_, &lockers_[1]), Errc::kOk);
   EXPECT_EQ(table_->totals()[LockCount::kCommits], 3u);

@@ -1,8 +1,10 @@
 // tests/tools/tool_trace_test.cpp -- tmh trace: what is in the file is what happened.
 // Invariants: (1) every instance that ended is in the trace, once, with its level and outcome. (2)
 //             the trace of a process that was killed is there. (3) without TMH_TRACE nothing is
-//             recorded. (4) damaged rings are refused.
+//             recorded. (4) damaged rings are refused. (5) each wait for a lock is there with its
+//             result, each deadlock with its victim, each roll-back with its transaction.
 #include <gtest/gtest.h>
+#include <tp.h>
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -15,6 +17,8 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <tmh/tmh.hpp>
 
@@ -132,6 +136,47 @@ TEST_F(ToolTrace, AnEscalationNamesItsNeedAndANumberThatIsNoneStaysANumber) {
   }
   overwrite_first(7 | std::uint64_t{3} << 32);  // a reason that is none has no need
   EXPECT_EQ(escalation(), (Json{{"reason", 7}, {"attempts", 1}}));
+}
+
+TEST_F(ToolTrace, WaitsForLocksDeadlocksAndRollBacksAreThere) {
+  tp_options options{};
+  options.first_look_us = 500;
+  tp_env *env = nullptr;
+  ASSERT_EQ(tp_open(domain().c_str(), &options, &env), TP_OK) << tp_last_error();
+  tp_txn *older = nullptr, *younger = nullptr, *late = nullptr;
+  for (tp_txn **const txn : {&older, &younger, &late}) ASSERT_EQ(tp_begin(env, txn), TP_OK);
+  const tp_id victim = tp_txn_id(younger);
+  ASSERT_EQ(tp_lock(older, {77, 0}, TP_EXCLUSIVE, TP_TRY), TP_OK);
+  ASSERT_EQ(tp_lock(younger, {77, 1}, TP_EXCLUSIVE, TP_TRY), TP_OK);
+  std::thread waiter([&] {
+    EXPECT_EQ(tp_lock(older, {77, 1}, TP_SHARED, TP_FOREVER), TP_OK) << tp_last_error();
+  });
+  EXPECT_EQ(tp_lock(younger, {77, 0}, TP_EXCLUSIVE, TP_FOREVER), TP_EDEADLOCK);
+  EXPECT_EQ(tp_abort(younger), TP_OK) << tp_last_error();
+  waiter.join();
+  EXPECT_EQ(tp_lock(late, {77, 0}, TP_EXCLUSIVE, 1000), TP_ETIMEOUT);
+  EXPECT_EQ(tp_commit(late), TP_OK) << tp_last_error();
+  EXPECT_EQ(tp_commit(older), TP_OK) << tp_last_error();
+  const Json written = document();
+  std::map<std::string, Json> waits;
+  std::map<std::string, std::vector<Json>> others;
+  for (const Json &event : written["traceEvents"]) {
+    const auto name = event["name"].get<std::string>();
+    if (event["ph"] == "M" || event["cat"] != "locks") continue;
+    if (name == "lock wait")
+      waits[event["args"]["result"].get<std::string>()] = event;
+    else
+      others[name].push_back(event["args"]);
+  }
+  ASSERT_EQ(waits.size(), 3u) << written.dump();
+  EXPECT_EQ(waits["granted"]["args"],
+            (Json{{"space", 77}, {"id", 1}, {"mode", unsigned{TP_SHARED}}, {"result", "granted"}}));
+  EXPECT_EQ(waits["kDeadlock"]["args"]["id"], 0);
+  EXPECT_GE(waits["kLockTimeout"]["dur"].get<double>(), 1000);
+  EXPECT_EQ(others["deadlock"], (std::vector<Json>{{{"victim", victim}, {"lockers", 2}}}));
+  EXPECT_EQ(others["rollback"],
+            (std::vector<Json>{{{"transaction", victim}, {"records", 0}, {"by", "owner"}}}));
+  EXPECT_EQ(tp_close(env), TP_OK) << tp_last_error();
 }
 
 TEST_F(ToolTrace, AKilledProcessLeavesItsTrace) {
