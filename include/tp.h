@@ -127,15 +127,16 @@ const char *tp_last_error(void);
 enum tp_state {
   TP_IDLE, /* it has ended */
   TP_RUNNING,
-  TP_ABORTING, /* it is being undone, or could not be wholly, and waits to be */
-  TP_COMMITTING
+  TP_ABORTING,  /* it is being undone, or could not be wholly, and waits to be */
+  TP_COMMITTING /* its locks are gone; it is not durable yet */
 };
 
 /* Not in a step, nor in another instance of the library. */
 int tp_begin(tp_env *env, tp_txn **txn);
 /* The handle is gone once the transaction has ended. Its locks go at once; it returns when it is
- * durable, and all that it has read. On an error it has not ended, but for errors of the log
- * (kLogFailed): perhaps committed, perhaps not durable. */
+ * durable, and all that it has read. On an error it has not ended, but for kLogFailed: perhaps
+ * committed, perhaps not durable. TP_COMMITTING after an error: it has committed; tp_commit() once
+ * more waits for the log, which a full disk has stopped. */
 int tp_commit(tp_txn *txn);
 /* On an error it has not ended: what is left is undone by another tp_abort(), or by others when
  * this process ends. */

@@ -226,6 +226,8 @@ void Environment::recycle(const Transaction &ended) noexcept {
 void Environment::detach(const Transaction &transaction) {
   TMH_ASSERT(transaction.state() != TP_IDLE);
   if (is_step_here()) throw Error(Errc::kInstanceRunning, "a transaction is detached in a step");
+  if (transaction.state() == TP_COMMITTING)
+    throw Error(Errc::kBadArgument, "a transaction that has committed is detached");
   throw_unless_ok(locks().detach(transaction.slot().locker));
   const std::scoped_lock guard(mutex_);
   --running_;

@@ -1,8 +1,8 @@
 // compat/libtp/environment.h -- one domain with transactions, in one process: the lock table, the
 // chains, the types of records, and what the dead have left.
-// Shape:     who owns a transaction's locker owns the transaction. A dead owner's lockers pass to
-//            one heir (levels/lock): take() undoes the transaction there and then, or notes it
-//            where it cannot: in a step, or when no one here knows a record's type.
+// Shape:     the owner of a transaction's locker owns the transaction. A dead owner's lockers pass
+//            to one heir (levels/lock): take() undoes the transaction there and then, or notes it
+//            where it cannot: in a step, or when this process does not know a record's type.
 // Sharing:   threads: all may call.
 // Contexts:  NOT async-signal-safe. Throws tmh::Error.
 // Source:    LIBTP 3.2.5; docs/tp.md.

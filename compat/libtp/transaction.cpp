@@ -60,7 +60,10 @@ void Transaction::check_running() const {
   if (state_ != TP_RUNNING)
     throw Error(Errc::kBadArgument,
                 "transaction " + std::to_string(id_) +
-                    (state_ == TP_ABORTING ? " is being rolled back" : " has ended"));
+                    (state_ == TP_ABORTING     ? " is being rolled back"
+                     : state_ == TP_COMMITTING ? " has committed, and is not durable: tp_commit() "
+                                                 "waits for that again"
+                                               : " has ended"));
 }
 
 namespace {
@@ -209,10 +212,11 @@ void Transaction::step(unsigned flags, const Site *site, const Body &body) {
 
 void Transaction::commit_step(unsigned flags, const Site *site, const Body &body) {
   run(flags, site, body, true);
-  end(true);
+  end(Ending::kCommitted);
 }
 
 void Transaction::commit() {
+  if (state_ == TP_COMMITTING && !is_step_here()) return end(Ending::kCommittedBefore);
   check_running();
   if (has_lost_) throw_lost();
   if (observe::is_planted(observe::Planted::kUnlockedTooSoon))
@@ -232,7 +236,7 @@ void Transaction::commit() {
       throw;
     }
   }
-  end(true);
+  end(Ending::kCommitted);
 }
 
 void Transaction::end_chain() {
@@ -243,16 +247,26 @@ void Transaction::end_chain() {
   chain_.keep(managers_.draw_lsn());
 }
 
-void Transaction::end(bool has_committed) {
+void Transaction::end(Ending how) {
   TMH_ASSERT(!is_in_step_ && state_ != TP_IDLE);
   observe::step(observe::Step::kTpCommitted);
-  state_ = TP_IDLE;
-  if (has_committed) lock::note_commit(managers_.locks().file(), slot_.locker);
+  const bool is_told_too_soon = observe::is_planted(observe::Planted::kToldTooSoon);
+  // Also of one that has read only: what it has read.
+  const bool waits = how != Ending::kAborted && managers_.is_strict() && !is_told_too_soon;
+  state_ = waits ? TP_COMMITTING : TP_IDLE;
+  if (how == Ending::kCommitted) lock::note_commit(managers_.locks().file(), slot_.locker);
   (void)managers_.locks().unlock_all(slot_.locker);
   observe::step(observe::Step::kTpUnlocked);
-  // Also of one that has read only: what it has read.
-  const bool is_told_too_soon = observe::is_planted(observe::Planted::kToldTooSoon);
-  if (has_committed && managers_.is_strict() && !is_told_too_soon) managers_.await_log();
+  if (waits) {
+    try {
+      managers_.await_log();
+    } catch (const Error &error) {
+      // A full disk may have room again, and the log goes on. One that has failed does not.
+      if (error.errc() == Errc::kLogFailed) state_ = TP_IDLE;
+      throw;
+    }
+  }
+  state_ = TP_IDLE;
 }
 
 // One record. Most are undone in the instance that reads them; where plain stores undo one, its
@@ -305,7 +319,7 @@ void Transaction::run_undo(const Undo &undo, const Record &record) {
 
 void Transaction::abort() {
   lock::note_rollback(managers_.locks().file(), id_, undo_all(), lock::UndoneBy::kOwner);
-  end(false);
+  end(Ending::kAborted);
 }
 
 std::uint64_t Transaction::undo_all() {
@@ -395,7 +409,8 @@ lock::Patience Transaction::patience_here(lock::Patience wanted) const noexcept 
 
 Errc Transaction::lock(const lock::ObjectId &object, lock::Mode mode, lock::Patience patience) {
   if (state_ != TP_RUNNING)
-    return platform::fail(Errc::kBadArgument, "transaction " + std::to_string(id_) + " has ended");
+    return platform::fail(Errc::kBadArgument,
+                          "transaction " + std::to_string(id_) + " does not run");
   lock::LockId taken{};
   const Errc error = between_steps([&] {
     return managers_.locks().lock(slot_.locker, object, mode, patience_here(patience), &taken);

@@ -117,7 +117,9 @@ class Transaction final : public tp_step_s {
            std::span<const std::byte> second);
   [[noreturn]] void throw_lost() const;
   [[nodiscard]] lock::Patience patience_here(lock::Patience wanted) const noexcept;
-  void end(bool has_committed);
+  // kCommittedBefore: and was told that the log could not be awaited.
+  enum class Ending : std::uint8_t { kCommitted, kCommittedBefore, kAborted };
+  void end(Ending how);
   // In the instance that commits.
   void end_chain();
 

@@ -173,7 +173,7 @@ void Cells::collect(CellIndex keeper) noexcept {
     const CellIndex cell{i};
     const CellKind kind = file_.kind(cell);
     if (kind != CellKind::kFree && kind != CellKind::kRequest) continue;
-    // acquire: who ends a request that another locker made is its keeper before
+    // acquire: the locker that ends a request of another one is its keeper before
     if (kind == CellKind::kRequest &&
         file_.request(cell).state.load(std::memory_order_acquire) != RequestState::kNone)
       continue;

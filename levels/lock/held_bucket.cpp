@@ -244,8 +244,9 @@ void HeldBucket::wake(CellIndex locker) noexcept {
   }
 }
 
-// The locks are there before their lockers' lists know of them. One who dies in between leaves both
-// buckets marked: a locker that gives `from` back, and one that meets `to`, look at its cells.
+// The locks are there before their lockers' lists know of them. A process that dies in between
+// leaves both buckets marked: a locker that gives `from` back, and one that meets `to`, look at its
+// cells.
 Errc HeldBucket::copy_holders(HeldBucket &source, CellIndex from, const ObjectId &to,
                               std::uint32_t *cells) noexcept {
   TMH_ASSERT(cells != nullptr);

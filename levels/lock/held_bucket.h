@@ -70,8 +70,8 @@ class HeldBucket {
   [[nodiscard]] CellIndex add(CellIndex object, CellIndex locker, Mode mode, Place place) noexcept;
   // Of a holder. Waiters that can go now go.
   void set_mode(CellIndex request, Mode mode) noexcept;
-  // A holder or waiter: its cell is in no list of the object's afterwards, with that state. Whoever
-  // can go now goes; an object that nobody needs is freed.
+  // A holder or waiter: its cell is in no list of the object's afterwards, with that state.
+  // Waiters that can go now go; an object without locks and waiters is freed.
   void remove(CellIndex request, RequestState state) noexcept;
   // Takes a waiter out of its queue, to end a deadlock, and wakes it.
   void fail(CellIndex request) noexcept;

@@ -4,9 +4,9 @@
 //            their index, and 0 names none. tmh.locks is rebuildable: a life of the domain begins
 //            without locks.
 // Invariant: a cell's own fields are the truth: its kind, and of a request its state, locker and
-//            object. Lists only say it once more, and are made anew from the cells when one who
-//            changed them has died (HeldBucket, Cells). So each change of a lock takes effect by
-//            one store: that of a request's state, or of its mode or count.
+//            object. Lists only say it once more, and are made anew from the cells when the
+//            process that changed them has died (HeldBucket, Cells). So each change of a lock takes
+//            effect by one store: that of a request's state, or of its mode or count.
 // Sharing:   what lies in a bucket, its objects and their requests: under the bucket's lock. A
 //            locker's own lists: its owner's alone. The lists of free cells: under cells_lock.
 // Ordering:  words that are looked at without their lock are atomic; see there.
@@ -61,8 +61,8 @@ struct alignas(64) FreeCell {
   std::atomic<CellKind> kind;
   CellIndex next;
   std::uint64_t unused[6];
-  // The locker that took it, also while it is used: who inherits from a dead locker finds its cells
-  // by this. kNone: free for all.
+  // The locker that took it, also while it is used: a dead locker's heir finds its cells by
+  // this. kNone: free for all.
   std::atomic<CellIndex> keeper;
 };
 

@@ -174,7 +174,7 @@ Errc LockTable::lock_as(LockerId locker, const ObjectId &object, Mode mode, Pati
     }
   }
   if (request == CellIndex::kNone)
-    // Who does not wait does not look later.
+    // It does not wait, so it looks at once.
     return settle(blocker) ? lock_as(locker, object, mode, patience, is_weaker, out)
                            : Errc::kLockBusy;
   observe::step(Step::kLockUnlisted);
@@ -185,7 +185,7 @@ Errc LockTable::lock_as(LockerId locker, const ObjectId &object, Mode mode, Pati
   return Errc::kOk;
 }
 
-// Under the bucket's lock, so that who sees the request sees these, too.
+// Under the bucket's lock, so that a locker that sees the request sees these, too.
 void LockTable::begin_wait(const HeldBucket &, CellIndex locker, CellIndex request) noexcept {
   TMH_ASSERT(file_.kind(request) == CellKind::kRequest);
   LockerCell &self = file_.locker(locker);
@@ -281,7 +281,7 @@ Errc LockTable::trade(LockerId locker, LockId lock, Mode mode, Patience patience
   *out = lock;
   if (mode == request.mode) return Errc::kOk;
   if (file_.modes().has(mode) && request.count == 1) {
-    // Where nobody is in the way, one store does it.
+    // Where no other holder excludes it, one store does it.
     HeldBucket bucket(file_, cells_, mine, request.bucket.load(std::memory_order_relaxed));
     if ((is_weaker || !bucket.is_excluded(request.object, mine, mode)) &&
         bucket.own_hold(request.object, mode) == CellIndex::kNone) {
@@ -473,7 +473,7 @@ bool LockTable::take_over(CellIndex index, Owner from) noexcept {
   locker.waits_for.store(CellIndex::kNone, std::memory_order_release);
   cells_.collect(index);
   requests_.make_list(index);
-  // What it waited for nobody wants any more.
+  // Its waits and failures end with its owner.
   for (CellIndex at = locker.first_request; at != CellIndex::kNone;) {
     const CellIndex next = file_.request(at).next_of_locker;
     if (file_.request(at).state.load(std::memory_order_acquire) != RequestState::kHeld)

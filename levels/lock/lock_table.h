@@ -3,11 +3,11 @@
 //            times is given back n times. Several modes of one object are several locks, which
 //            never exclude each other. Waiters of an object are served in turn; only a locker that
 //            holds the object already goes before those that do not.
-// Invariant: strict: nobody but its locker, or its heir, gives a lock back. A locker's holder may
-//            die at any instruction; who meets its locks becomes its heir (settle()).
+// Invariant: strict: its locker alone, or its heir, gives a lock back. A locker's owner may die at
+//            any instruction; a locker that meets its locks becomes its heir (settle()).
 // Sharing:   a locker: one thread at a time, of its owner. Different lockers: any threads of any
-//            processes. Nothing here takes the domain lock; it may be held by who calls what does
-//            not wait.
+//            processes. Nothing here takes the domain lock; callers of what does not wait may
+//            hold it.
 // Contexts:  lock(), unlock_all(), begin() and renew(): the fault handler, too, where they touch no
 //            heap unless they fail. The rest is NOT async-signal-safe.
 // Errors:    kLockBusy: it would have to wait, and was asked not to. kLockTimeout, kDeadlock: it
@@ -64,9 +64,9 @@ struct Order {
 // What becomes of a locker of Succession::kHeir whose owner has died.
 class Heir {
  public:
-  // The locker is the caller's by now, with all its locks. False: it keeps them; nobody asks again.
-  // True: it has nothing more to do, and ends. In the thread that has met the dead, which may wait
-  // for a lock.
+  // The locker is the caller's by now, with all its locks. False: it keeps them, and is not asked
+  // again. True: it has nothing more to do, and ends. In the thread that has met the dead, which
+  // may wait for a lock.
   [[nodiscard]] virtual bool take(LockerId locker, std::uint64_t name) noexcept = 0;
 
  protected:
@@ -101,7 +101,7 @@ class LockTable {
   void renew(LockerId locker, std::uint64_t name) noexcept;
   // Gives all back. REQUIRES: its owner's.
   void end(LockerId locker) noexcept;
-  // Whoever attaches it goes on with it; until then it has no owner who could die.
+  // It has no owner, who could die, until a participant attaches it and goes on with it.
   [[nodiscard]] Errc detach(LockerId locker) noexcept;
   [[nodiscard]] Errc attach(LockerId locker, std::uint64_t name) noexcept;
   // Of Victim::kLowestPriority; 0 at first.

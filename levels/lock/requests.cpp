@@ -34,7 +34,7 @@ void Requests::list_inherited(CellIndex locker) noexcept {
   }
 }
 
-// Held, waited for, or failed. Under the lock of its bucket: who gives it has done so then.
+// Held, waited for, or failed. Under the lock of its bucket: a giver is done then.
 bool Requests::is_request_of(CellIndex locker, CellIndex index) noexcept {
   const RequestCell &request = file_.request(index);
   const auto is_it = [&] {

@@ -3,7 +3,7 @@
 // Shape:     the waits-for graph is the lock table itself (LIBTP 4.1). A look reads it bucket by
 //            bucket, while others go on.
 // Invariant: only a real cycle loses a locker. A look reads each locker of a cycle twice, and then
-//            that none has stopped waiting meanwhile: who waits gets no lock and gives none back,
+//            that none has stopped waiting meanwhile: a waiter gets no lock and gives none back,
 //            so between the two readings all of the cycle was there at once. A death or a time-out
 //            that ends the cycle right then does not save the one that the look has chosen.
 // Invariant: a cycle loses one locker, whoever looks: one look at a time.

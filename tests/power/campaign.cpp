@@ -77,26 +77,29 @@ std::vector<std::uint64_t> final_order(const std::vector<Entry> &entries) {
   return {};
 }
 
+WorldTrial world_trial(const Recording &recording) {
+  Promises promises;
+  promises.foresee(final_order(recording.entries));
+  return WorldTrial(std::move(promises));
+}
+
 class Walk {
  public:
-  Walk(const Recording &recording, const CampaignPlan &plan)
-      : recording_(recording), plan_(plan), disk_(recording.folder) {
-    promises_.foresee(final_order(recording.entries));
-  }
+  Walk(const Recording &recording, const Trial &trial, const CampaignPlan &plan)
+      : recording_(recording), plan_(plan), disk_(recording.folder), trial_(trial.clone()) {}
 
   void judge_cut(const Cut &cut, bool nested, CampaignResult *result) {
     for (; done_ <= cut.behind; ++done_) {
       disk_.apply(recording_.entries[done_]);
-      promises_.apply(recording_.entries[done_]);
+      trial_->apply(recording_.entries[done_]);
     }
-    promises_.advance(&model_);
     const MemoryFolder image;
     disk_.build_image(image.path(), cut.image_seed);
     JudgePlan judge_plan = plan_.judge;
     judge_plan.depth = nested ? plan_.depth : 0;
     Tally &tally = result->tally;
     const std::uint64_t before = tally.findings;
-    judge(image.path(), promises_, model_, judge_plan, cut.image_seed, &tally);
+    judge(image.path(), *trial_, judge_plan, cut.image_seed, &tally);
     ++result->cuts;
     if (before == 0 && tally.findings != 0)
       tally.first_finding +=
@@ -115,8 +118,7 @@ class Walk {
   const Recording &recording_;
   const CampaignPlan &plan_;
   SimulatedDisk disk_;
-  Promises promises_;
-  Model model_;
+  const std::unique_ptr<Trial> trial_;
   std::size_t done_ = 0;
 };
 
@@ -145,6 +147,11 @@ void add(const Handed &from, CampaignResult *to) {
 
 CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &plan,
                               std::uint64_t seed) {
+  return cut_everywhere(recording, world_trial(recording), plan, seed);
+}
+
+CampaignResult cut_everywhere(const Recording &recording, const Trial &trial,
+                              const CampaignPlan &plan, std::uint64_t seed) {
   const std::vector<Cut> cuts = choose_cuts(recording.entries, plan.cuts, seed);
   const SharedBytes memory(plan.processes * sizeof(Handed));
   auto *handed = static_cast<Handed *>(memory.get());
@@ -153,7 +160,7 @@ CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &pl
   for (std::uint32_t self = 0; self < plan.processes; ++self) {
     children.spawn("walker " + std::to_string(self), [&, self] {
       use_memory_for_images();
-      Walk walk(recording, plan);
+      Walk walk(recording, trial, plan);
       CampaignResult mine;
       for (std::size_t i = self; i < cuts.size() && findings->load() < plan.until_findings;
            i += plan.processes) {
@@ -178,7 +185,7 @@ CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &pl
 CampaignResult cut_once(const Recording &recording, const CampaignPlan &plan, std::uint64_t number,
                         std::uint64_t image_seed) {
   CampaignResult result;
-  Walk walk(recording, plan);
+  Walk walk(recording, world_trial(recording), plan);
   for (std::size_t i = 0; i < recording.entries.size(); ++i) {
     if (recording.entries[i].number != number) continue;
     const bool nested = plan.nested_one_in != 0 && image_seed % plan.nested_one_in == 0;

@@ -28,6 +28,9 @@ struct CampaignResult {
 
 [[nodiscard]] CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &plan,
                                             std::uint64_t seed);
+// The same of a run that was not of a World: nothing of `trial` has been applied yet.
+[[nodiscard]] CampaignResult cut_everywhere(const Recording &recording, const Trial &trial,
+                                            const CampaignPlan &plan, std::uint64_t seed);
 // One cut again: behind entry `number`, the image of `image_seed`.
 [[nodiscard]] CampaignResult cut_once(const Recording &recording, const CampaignPlan &plan,
                                       std::uint64_t number, std::uint64_t image_seed);

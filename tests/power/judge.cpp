@@ -29,14 +29,6 @@ constexpr std::uint64_t kLifeEntries = 1u << 20, kLifeBytes = 1u << 30;
 // Ids of the judge's own transactions, apart from the run's.
 constexpr std::uint32_t kFirstJudgeWorker = 1000;
 
-struct Report {
-  std::atomic<bool> finished;
-  bool was_clean, was_torn;
-  std::uint64_t g, replayed;
-  char finding[1000];
-  void say(const std::string &text) { std::snprintf(finding, sizeof finding, "%s", text.c_str()); }
-};
-
 // Applies what the table says to the model, and compares.
 std::string follow(World *world, const Promises &promises, Model *model) {
   const std::uint64_t *table = world->words(kLedger) + kWordsPerPage;
@@ -49,36 +41,6 @@ std::string follow(World *world, const Promises &promises, Model *model) {
   return compare(world, *model);
 }
 
-// Body of the child that opens the image.
-std::string live(const std::string &folder, const Promises &promises, const Model &model,
-                 const JudgePlan &plan, std::uint64_t seed, Journal *journal, Report *report) {
-  World world(folder, plan.mix_of ? plan.mix_of(seed).options : plan.options, true);
-  const RecoveryInfo info = world.domain().recovery();
-  report->was_clean = info.was_clean;
-  report->was_torn = info.tail_was_torn;
-  report->replayed = info.transactions;
-  Model mine = model;
-  std::vector<std::uint64_t> ids;
-  if (const std::string why = examine(&world, promises, &mine, &ids); !why.empty())
-    return "after recovery: " + why;
-  report->g = ids.size();
-  journal->note(Note::kRecovered, ids.size(), ids.data(), ids.size() * sizeof ids[0]);
-  WorkerPlan worker_plan = plan.further;
-  worker_plan.worker = kFirstJudgeWorker + plan.depth;
-  worker_plan.first_attempt = 1 + (seed & 0xffff'ffff);
-  worker_plan.seed = seed;
-  Worker worker(&world, journal, worker_plan);
-  for (std::uint64_t i = 0; i < plan.further_commits; ++i) {
-    if (!worker.update(plan.all_strict || i % 3 != 2)) break;
-  }
-  Promises later = promises;
-  for (const Entry &entry : journal->read()) later.apply(entry);
-  const std::string why = tmh::query(world.domain(), [&] { return follow(&world, later, &mine); });
-  if (!why.empty()) return "after further commits: " + why;
-  if (seed % 3 != 0) world.close();  // else it leaves like one that was killed
-  return "";
-}
-
 void count(const Report &report, Tally *tally) {
   ++tally->images;
   tally->torn += report.was_torn ? 1u : 0u;
@@ -87,8 +49,8 @@ void count(const Report &report, Tally *tally) {
 }
 
 // Cuts in what the journal says about `disk`.
-void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &promises,
-                const Model &model, const JudgePlan &plan, std::uint64_t seed, Tally *tally) {
+void judge_life(SimulatedDisk *disk, const Journal &journal, const Trial &trial,
+                const JudgePlan &plan, std::uint64_t seed, Tally *tally) {
   std::mt19937_64 random(seed);
   const std::vector<Entry> entries = journal.read();
   std::vector<std::size_t> cuts;
@@ -97,23 +59,21 @@ void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &pro
   // The power also goes when nothing is under way.
   if (!cuts.empty()) cuts.front() = entries.size() - 1;
   std::sort(cuts.begin(), cuts.end());
-  Promises now = promises;
-  Model at = model;
+  const std::unique_ptr<Trial> now = trial.clone();
   JudgePlan deeper = plan;
   --deeper.depth;
   std::size_t done = 0;
   for (const std::size_t cut : cuts) {
     for (; done <= cut; ++done) {
       disk->apply(entries[done]);
-      now.apply(entries[done]);
+      now->apply(entries[done]);
     }
-    now.advance(&at);
     const MemoryFolder image;
     const std::uint64_t image_seed = random();
     disk->build_image(image.path(), image_seed);
     const std::uint64_t before = tally->findings;
     ++tally->nested;
-    judge(image.path(), now, at, deeper, image_seed, tally);
+    judge(image.path(), *now, deeper, image_seed, tally);
     if (before == 0 && tally->findings != 0)
       tally->first_finding += "\n    in a recovery that was cut behind its entry " +
                               std::to_string(cut + 1) + " of " + std::to_string(entries.size());
@@ -136,8 +96,42 @@ std::string examine(World *world, const Promises &promises, Model *model,
   });
 }
 
-void judge(const std::string &folder, const Promises &promises, const Model &model,
-           const JudgePlan &plan, std::uint64_t seed, Tally *tally) {
+void WorldTrial::apply(const Entry &entry) {
+  if (!entry.is_note()) return;
+  promises_.apply(entry);
+  promises_.advance(&model_);
+}
+
+std::string WorldTrial::live(const std::string &folder, const JudgePlan &plan, std::uint64_t seed,
+                             Journal *journal, Report *report) const {
+  World world(folder, plan.mix_of ? plan.mix_of(seed).options : plan.options, true);
+  const RecoveryInfo info = world.domain().recovery();
+  report->was_clean = info.was_clean;
+  report->was_torn = info.tail_was_torn;
+  report->replayed = info.transactions;
+  Model mine = model_;
+  std::vector<std::uint64_t> ids;
+  if (const std::string why = examine(&world, promises_, &mine, &ids); !why.empty())
+    return "after recovery: " + why;
+  journal->note(Note::kRecovered, ids.size(), ids.data(), ids.size() * sizeof ids[0]);
+  WorkerPlan worker_plan = plan.further;
+  worker_plan.worker = kFirstJudgeWorker + plan.depth;
+  worker_plan.first_attempt = 1 + (seed & 0xffff'ffff);
+  worker_plan.seed = seed;
+  Worker worker(&world, journal, worker_plan);
+  for (std::uint64_t i = 0; i < plan.further_commits; ++i) {
+    if (!worker.update(plan.all_strict || i % 3 != 2)) break;
+  }
+  Promises later = promises_;
+  for (const Entry &entry : journal->read()) later.apply(entry);
+  const std::string why = tmh::query(world.domain(), [&] { return follow(&world, later, &mine); });
+  if (!why.empty()) return "after further commits: " + why;
+  if (seed % 3 != 0) world.close();  // else it leaves like one that was killed
+  return "";
+}
+
+void judge(const std::string &folder, const Trial &trial, const JudgePlan &plan, std::uint64_t seed,
+           Tally *tally) {
   std::unique_ptr<SimulatedDisk> disk;
   if (plan.depth > 0) {
     disk = std::make_unique<SimulatedDisk>(folder);
@@ -149,11 +143,13 @@ void judge(const std::string &folder, const Promises &promises, const Model &mod
   children.spawn("judge", [&] {
     record_into(plan.depth > 0 ? &journal : nullptr);
     observe::plant(plan.planted);
+    std::string found;
     try {
-      report->say(live(folder, promises, model, plan, seed, &journal, &*report));
+      found = trial.live(folder, plan, seed, &journal, &*report);
     } catch (const std::exception &error) {
-      report->say(std::string("refused: ") + error.what());
+      found = std::string("refused: ") + error.what();
     }
+    std::snprintf(report->finding, sizeof report->finding, "%s", found.c_str());
     report->finished = true;
     std::fflush(nullptr);
     _exit(0);
@@ -170,7 +166,7 @@ void judge(const std::string &folder, const Promises &promises, const Model &mod
     if (tally->findings++ == 0) tally->first_finding = finding;
     return;
   }
-  if (disk != nullptr) judge_life(disk.get(), journal, promises, model, plan, seed, tally);
+  if (disk != nullptr) judge_life(disk.get(), journal, trial, plan, seed, tally);
 }
 
 }  // namespace tmh::test::power

@@ -5,9 +5,12 @@
 //             recovered domain takes further commits, (5) all of this holds when the recovery, or
 //             the life after it, is cut again, some levels deep.
 // Shape:     each open runs in a child of its own: a crash is a finding, not the end of the test.
+//            What was worked at is a Trial: the World of this folder, or one of another folder's.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -45,9 +48,46 @@ struct Tally {
 [[nodiscard]] std::string examine(World *world, const Promises &promises, Model *model,
                                   std::vector<std::uint64_t> *ids);
 
-// Judges the domain in `folder`, of which `promises` hold. The folder is used up. `model` is some
-// prefix that is required anyway.
-void judge(const std::string &folder, const Promises &promises, const Model &model,
-           const JudgePlan &plan, std::uint64_t seed, Tally *tally);
+// What the child that opened an image says.
+struct Report {
+  std::atomic<bool> finished;
+  bool was_clean, was_torn;
+  std::uint64_t replayed;
+  char finding[1000];
+};
+
+// What a journal has promised up to some moment, of a kind of domain, and how that is judged.
+class Trial {
+ public:
+  virtual ~Trial() = default;
+  [[nodiscard]] virtual std::unique_ptr<Trial> clone() const = 0;
+  virtual void apply(const Entry &entry) = 0;
+  // In a process of its own: opens the domain, judges it, works on, with notes, and judges that.
+  // What it found; empty when all is right. It may leave with the domain open.
+  [[nodiscard]] virtual std::string live(const std::string &folder, const JudgePlan &plan,
+                                         std::uint64_t seed, Journal *journal,
+                                         Report *report) const = 0;
+};
+
+class WorldTrial final : public Trial {
+ public:
+  WorldTrial() = default;
+  explicit WorldTrial(Promises promises) : promises_(std::move(promises)) {}
+  [[nodiscard]] std::unique_ptr<Trial> clone() const override {
+    return std::make_unique<WorldTrial>(*this);
+  }
+  void apply(const Entry &entry) override;
+  [[nodiscard]] std::string live(const std::string &folder, const JudgePlan &plan,
+                                 std::uint64_t seed, Journal *journal,
+                                 Report *report) const override;
+
+ private:
+  Promises promises_;
+  Model model_;  // some prefix that is required anyway
+};
+
+// Judges the domain in `folder` by what `trial` holds. The folder is used up.
+void judge(const std::string &folder, const Trial &trial, const JudgePlan &plan, std::uint64_t seed,
+           Tally *tally);
 
 }  // namespace tmh::test::power

@@ -156,7 +156,7 @@ class StaleRecordsTest : public testing::Test {
       const MemoryFolder to;
       disk.build_image(to.path(), seed() + image);
       // Odd: the judge closes the domain unless its seed is a multiple of 3.
-      judge(to.path(), promises, Model(), plan, 3 * (seed() + image), &tally);
+      judge(to.path(), WorldTrial(promises), plan, 3 * (seed() + image), &tally);
     }
     std::printf("%zu bytes in the write that is cut; %llu findings in %llu images: %s\n",
                 entries[largest].data.size(), static_cast<unsigned long long>(tally.findings),

@@ -41,13 +41,6 @@ constexpr std::uint32_t kWorkersEver = 480;  // their stamps have room for so ma
 // Of one process, at most.
 std::uint32_t threads_of(const RunPlan &plan) noexcept { return plan.mix_of ? 3 : 1; }
 
-struct Job {
-  std::string folder;
-  RunPlan plan;
-  Journal *journal;
-  WorkerPlan worker;
-};
-
 // Whether the file shows that the write or new length has happened; nullopt: it has another name by
 // now.
 std::optional<bool> was_done(const Entry &entry) {
@@ -68,25 +61,27 @@ std::optional<bool> was_done(const Entry &entry) {
 // One process: it opens the domain again and again.
 class Life {
  public:
-  Life(const Job &job, const std::atomic<bool> &stop, std::atomic<std::uint64_t> *finished)
-      : job_(job), stop_(stop), finished_(finished), random_(job.worker.seed) {}
+  Life(const Job &job, const RunPlan &plan, const std::atomic<bool> &stop,
+       std::atomic<std::uint64_t> *finished)
+      : job_(job), plan_(plan), stop_(stop), finished_(finished), random_(job.worker.seed) {}
 
   void go() {
-    if (job_.plan.record_disk) record_into(job_.journal, job_.plan.pace);
-    if (job_.plan.stalls) stall_at_steps(job_.worker.seed);
-    observe::plant(job_.plan.planted);
+    if (plan_.record_disk) record_into(job_.journal, plan_.pace);
+    if (plan_.stalls) stall_at_steps(job_.worker.seed);
+    observe::plant(plan_.planted);
+    if (plan_.work) return plan_.work(job_, stop_);
     std::vector<Worker> workers;  // of threads, which keep their numbers
-    for (std::uint32_t i = 0; i < threads_of(job_.plan); ++i) {
+    for (std::uint32_t i = 0; i < threads_of(plan_); ++i) {
       WorkerPlan plan = job_.worker;
       plan.worker += i;
       plan.seed += i;
-      plan.mixes = static_cast<bool>(job_.plan.mix_of);
+      plan.mixes = static_cast<bool>(plan_.mix_of);
       workers.emplace_back(nullptr, job_.journal, plan);
     }
     do {
       ProcessMix mix;
-      mix.options = job_.plan.options;
-      if (job_.plan.mix_of) mix = job_.plan.mix_of(random_());
+      mix.options = plan_.options;
+      if (plan_.mix_of) mix = plan_.mix_of(random_());
       World world(job_.folder, mix.options, mix.threads > 1);
       std::vector<std::thread> threads;
       for (std::uint64_t i = 1; i < mix.threads; ++i)
@@ -110,11 +105,12 @@ class Life {
       if (!worker->step()) is_full_ = true;
       if (is_full_) return;
       finished_->fetch_add(1);
-      if (job_.plan.reopen_every != 0 && step % job_.plan.reopen_every == 0) return;
+      if (plan_.reopen_every != 0 && step % plan_.reopen_every == 0) return;
     }
   }
 
   const Job &job_;
+  const RunPlan &plan_;
   const std::atomic<bool> &stop_;
   std::atomic<std::uint64_t> *const finished_;
   std::mt19937_64 random_;
@@ -147,18 +143,19 @@ Workers::Workers(std::string folder, const RunPlan &plan, Journal *journal, std:
 Workers::~Workers() = default;
 
 void Workers::spawn(std::size_t place) {
-  Job job{folder_, plan_, journal_, {}};
+  Job job{folder_, journal_, {}};
   job.worker.worker = next_worker_;
   next_worker_ += threads_of(plan_);
   job.worker.seed = random_();
   job.worker.only_ledger = plan_.only_ledger;
   if (plan_.archives) job.worker.archive = folder_ + "/archive";
+  RunPlan plan = plan_;
   if (place == 0)
     // Somebody lives on: else the next one alone would be nobody's to examine.
-    job.plan.pace.die_one_in = 0;
-  child_of_[place] = children_.spawn("worker " + std::to_string(job.worker.worker), [job, this] {
-    Life(job, *shared_->stop, &*shared_->finished).go();
-  });
+    plan.pace.die_one_in = 0;
+  child_of_[place] = children_.spawn(
+      "worker " + std::to_string(job.worker.worker),
+      [job, plan, this] { Life(job, plan, *shared_->stop, &*shared_->finished).go(); });
 }
 
 void Workers::start() {
@@ -242,6 +239,7 @@ void Workers::audit(const std::string &when) {
   expect_child("audit " + when, [&] {
     if (plan_.record_disk) record_into(journal_, {plan_.pace.write_us_max});
     observe::plant(plan_.planted);
+    if (plan_.audit) return plan_.audit({folder_, journal_, {}});
     Promises promises;
     for (const Entry &entry : journal_->read()) promises.apply(entry);
     World world(folder_, plan_.mix_of ? plan_.mix_of(random_()).options : plan_.options, true);

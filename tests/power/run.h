@@ -2,7 +2,9 @@
 // everything they did to the disk.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -17,6 +19,13 @@
 #include "tests/support/mixes.h"
 
 namespace tmh::test::power {
+
+// What one worker does.
+struct Job {
+  std::string folder;
+  Journal *journal = nullptr;
+  WorkerPlan worker;
+};
 
 struct RunPlan {
   DomainOptions options;
@@ -35,6 +44,10 @@ struct RunPlan {
   bool stalls = false;  // workers run in random schedules
   observe::Planted planted = observe::Planted::kNone;
   bool record_disk = true;  // false: notes only, at the disk's own pace
+  // Both or none: what is done instead of random transactions on a World until `stop` says so, and
+  // instead of an audit of one. Notes are the functions' own.
+  std::function<void(const Job &job, const std::atomic<bool> &stop)> work;
+  std::function<void(const Job &job)> audit;
 };
 
 // A write or new length that its killed process may have died in either happened or not, for

@@ -15,7 +15,7 @@ using platform::DiskOp;
 bool survives_reboot(std::string_view name) noexcept {
   for (const std::string_view file :
        {"tmh.state", "tmh.participants", "tmh.commits", "tmh.accesses", "tmh.log.state", "tmh.lock",
-        "tmh.line.state", "tmh.contexts", "tmh.latency"}) {
+        "tmh.line.state", "tmh.contexts", "tmh.latency", "tmh.locks"}) {
     if (name == file) return false;
   }
   for (const std::string_view files : {"tmh.versions.", "tmh.pages.", "tmh.lines.",

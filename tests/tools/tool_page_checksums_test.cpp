@@ -152,6 +152,7 @@ TEST_F(PageChecksumsTest, ARefusedOpenLeavesTheTable) {
   const std::vector<Part> parts = look(domain());
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(parts[1].name, "page 9 of a.db");
+  expect_valid("check", run_tmh({"check", domain(), "--json"}).out);
 }
 
 TEST_F(PageChecksumsTest, ABackupHasThemAlsoWhereTheDomainHasNot) {
