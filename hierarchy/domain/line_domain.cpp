@@ -41,9 +41,9 @@ void LineDomain::use_engine(page::Engine *engine) noexcept {
   threads_.use_engine(engine);
 }
 
-void LineDomain::use_log(page::DurableLog *log) {
+void LineDomain::use_log(page::DurableLog *log, platform::Doorbell *housekeeper) {
   TMH_ASSERT(log != nullptr && line_log_ == nullptr);
-  line_log_ = std::make_unique<LineLog>(memory_, lines_, *log, &requests_);
+  line_log_ = std::make_unique<LineLog>(memory_, lines_, *log, &requests_, housekeeper);
   log->use_gatherer(line_log_.get());
   requests_.use_log(log);
   threads_.use_log(line_log_.get());

@@ -30,7 +30,8 @@ class LineDomain {
                           const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept;
   // Durable domains: before the first instance of either level.
-  void use_log(page::DurableLog *log);
+  // housekeeper: writes the log when it is rung.
+  void use_log(page::DurableLog *log, platform::Doorbell *housekeeper);
   // Null: a volatile domain. For every other writer of the log in this process.
   [[nodiscard]] page::Gatherer *log() noexcept { return line_log_.get(); }
   // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's

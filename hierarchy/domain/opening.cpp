@@ -376,7 +376,8 @@ Errc Opening::open_lines(const platform::FolderLock::Held &lock) {
   TMH_TRY(domain.parts_.lines->open(lock, domain.folder_));
   domain.parts_.engine->use_recaller(&domain.parts_.lines->directory());
   domain.parts_.lines->use_engine(domain.parts_.engine.get());
-  if (domain.parts_.durable != nullptr) domain.parts_.lines->use_log(&domain.parts_.durable->log());
+  if (DurableDomain *const durable = domain.parts_.durable.get(); durable != nullptr)
+    domain.parts_.lines->use_log(&durable->log(), &durable->doorbell());
   return Errc::kOk;
 }
 

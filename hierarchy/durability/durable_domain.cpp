@@ -249,7 +249,7 @@ Errc DurableDomain::salvage_log() noexcept {
   line::LineMemory lines;
   bool found = false;
   TMH_TRY(lines.open(memory_.folder(), &found));
-  LineLog line_log(memory_, lines, dead, nullptr);
+  LineLog line_log(memory_, lines, dead, nullptr, nullptr);
   if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life))
     dead.use_gatherer(&line_log);
   const Errc error = dead.writer().write_alone();
@@ -383,10 +383,7 @@ Errc DurableDomain::close_clean(const platform::FolderLock::Held &lock,
 
 Errc DurableDomain::start() noexcept {
   TMH_ASSERT(log_ != nullptr && checkpointer_ != nullptr && !housekeeper_.joinable());
-  {
-    const std::scoped_lock guard(stop_mutex_);
-    stopping_ = false;
-  }
+  stopping_ = false;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);  // the program's signals are its own threads' business
@@ -401,11 +398,8 @@ Errc DurableDomain::start() noexcept {
 }
 
 void DurableDomain::stop() noexcept {
-  {
-    const std::scoped_lock guard(stop_mutex_);
-    stopping_ = true;
-  }
-  stop_event_.notify_all();
+  stopping_ = true;
+  doorbell_.ring();
   if (housekeeper_.joinable()) housekeeper_.join();
   TMH_ASSERT(!housekeeper_.joinable());
 }
@@ -416,11 +410,10 @@ void DurableDomain::keep_house() noexcept {
       std::chrono::milliseconds(std::clamp(options_.flush_interval_ms, 1u, kTickMsMax));
   const std::uint64_t interval_ns = std::uint64_t{options_.flush_interval_ms} * 1'000'000;
   std::uint64_t clock_before = 0, line_before = 0, seen_ns = platform::monotonic_ns();
-  std::unique_lock guard(stop_mutex_);
-  while (!stopping_) {
-    stop_event_.wait_for(guard, tick);
+  for (;;) {
+    const bool is_rung = doorbell_.wait_for(tick);
     if (stopping_) break;
-    guard.unlock();
+    if (is_rung) (void)log_->group().flush(0, log_->line_clock());
     // What was committed one interval ago is durable now: within two intervals, whoever committed
     // it.
     if (const std::uint64_t now = platform::monotonic_ns(); now - seen_ns >= interval_ns) {
@@ -434,7 +427,6 @@ void DurableDomain::keep_house() noexcept {
     // Commits wait for no other process that archives, copies or is stopped.
     if (checkpointer_->is_due())
       if (const auto held = checkpointer_->try_lock()) (void)checkpointer_->checkpoint(*held);
-    guard.lock();
   }
 }
 

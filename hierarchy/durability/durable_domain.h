@@ -10,9 +10,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "levels/page/redo/redo.h"
 #include "levels/page/shared/shared.h"
 #include "platform/assert.h"
+#include "platform/doorbell.h"
 #include "storage/checkpoint_file.h"
 #include "storage/log/recovery.h"
 
@@ -53,6 +52,8 @@ class DurableDomain {
   // checkpoints are taken in time. May start again.
   [[nodiscard]] Errc start() noexcept;
   void stop() noexcept;
+  // Rung: the housekeeper writes what has been committed to the log.
+  [[nodiscard]] platform::Doorbell &doorbell() noexcept { return doorbell_; }
   // The last participant has left, everything is home: the next open has nothing to replay.
   // *table_error: of the page checksums, which the domain then has none of.
   [[nodiscard]] Errc close_clean(const platform::FolderLock::Held &lock,
@@ -106,9 +107,9 @@ class DurableDomain {
   RecoveryInfo recovery_;
 
   std::thread housekeeper_;
-  std::mutex stop_mutex_;
-  std::condition_variable stop_event_;
-  // Stored under stop_mutex_; a checkpoint in its pauses looks at it without.
+  // Wakes the housekeeper.
+  platform::Doorbell doorbell_;
+  // A checkpoint in its pauses looks at it, too.
   std::atomic<bool> stopping_{false};
 };
 

@@ -17,16 +17,17 @@
 #include "levels/page/redo/redo.h"
 #include "levels/page/shared/shared.h"
 #include "platform/assert.h"
+#include "platform/doorbell.h"
 
 namespace tmh::detail {
 
 class LineLog final : public line::LogReserver, public page::Gatherer {
  public:
   // releaser: recovers the contexts of the dead (Releaser::suspect); null: no process lives, and
-  //        what they left is only settled.
+  //        what they left is only settled. housekeeper: writes the log when it is rung; null: none.
   LineLog(page::SharedFiles &memory, line::LineMemory &lines, page::DurableLog &log,
-          line::Releaser *releaser) noexcept
-      : memory_(memory), lines_(lines), log_(log), releaser_(releaser) {}
+          line::Releaser *releaser, platform::Doorbell *housekeeper) noexcept
+      : memory_(memory), lines_(lines), log_(log), releaser_(releaser), housekeeper_(housekeeper) {}
   // This process leaves: from here on it is the last one.
   void forget_releaser() noexcept { releaser_ = nullptr; }
 
@@ -42,6 +43,9 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
   }
   [[nodiscard]] Errc drain() noexcept override { return log_.group().wait_lower(clock()); }
   void free_room() noexcept override { log_.free_lower(); }
+  void write_soon() noexcept override {
+    if (housekeeper_ != nullptr) housekeeper_->ring();
+  }
 
   // page::Gatherer
   [[nodiscard]] std::uint64_t clock() const noexcept override;
@@ -69,6 +73,7 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
   line::LineMemory &lines_;
   page::DurableLog &log_;
   line::Releaser *releaser_;
+  platform::Doorbell *const housekeeper_;
 };
 
 }  // namespace tmh::detail

@@ -1,10 +1,10 @@
 // levels/line/commit_record.cpp -- planning a record, and making its bytes.
 #include "levels/line/commit_record.h"
 
-#include <bit>
 #include <cstring>
 
 #include "platform/assert.h"
+#include "platform/bit_count.h"
 #include "platform/process.h"
 #include "storage/log/log_format.h"
 
@@ -78,13 +78,13 @@ AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
     const std::size_t lines = lines_of_page(writes, order_, i);
     payload += sizeof(storage::PageDeltaV1) + storage::round_up_8(lines);
     for (const std::size_t end = i + lines; i < end; ++i)
-      payload +=
-          8 * static_cast<std::uint64_t>(std::popcount(words_of(writes.entry(order_[i]).mask)));
+      payload += 8 * std::uint64_t{platform::bit_count(words_of(writes.entry(order_[i]).mask))};
   }
   bytes_ = sizeof(RedoHeader) + payload;
   TMH_ASSERT(bytes_ % 8 == 0);
   if (bytes_ > kRedoRecordBytesMax) return AbortCause::kCapacity;
   if (const AbortCause cause = await_room(bytes_); cause != AbortCause::kNone) return cause;
+  ask_for_writing();
   reserved_ = log_bytes_of(payload);
   error_ = log_->reserve(reserved_);
   if (error_ != Errc::kOk) return AbortCause::kNoSpace;
@@ -100,6 +100,15 @@ AbortCause CommitRecord::await_room(std::uint64_t record_bytes) noexcept {
   if (has_redo_room(*context_, record_bytes, &at_)) return AbortCause::kNone;
   log_->free_room();  // the log's writer is between telling and freeing, or has died there
   return has_redo_room(*context_, record_bytes, &at_) ? AbortCause::kNone : AbortCause::kCapacity;
+}
+
+// Where the ring is full the committer waits for the disk.
+void CommitRecord::ask_for_writing() noexcept {
+  // Relaxed: what has_redo_room() has seen, or more room.
+  const std::uint64_t used = at_ - context_->redo_tail.load(std::memory_order_relaxed);
+  const bool is_filling = used > kRedoBytes / 2;
+  if (is_filling && !has_asked_) log_->write_soon();
+  has_asked_ = is_filling;
 }
 
 void CommitRecord::encode(const WriteSet &writes) noexcept {

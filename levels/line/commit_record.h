@@ -32,7 +32,7 @@ class CommitRecord {
     TMH_ASSERT(context < kContextsMax);
     number_ = context;
     context_ = &memory_.context(context);
-    is_allocated_ = false;
+    is_allocated_ = has_asked_ = false;
   }
   [[nodiscard]] bool is_on() const noexcept { return log_ != nullptr; }
   // Why plan() ended with kNoSpace; else kOk.
@@ -75,12 +75,14 @@ class CommitRecord {
 
  private:
   [[nodiscard]] AbortCause await_room(std::uint64_t record_bytes) noexcept;
+  void ask_for_writing() noexcept;
 
   LineMemory &memory_;
   LogReserver *const log_;
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_allocated_ = false;
+  bool has_asked_ = false;  // write_soon(), since its ring was last below half
   Errc error_ = Errc::kOk;
   // The running commit's record: the order of its lines, where it begins in the ring, its size, and
   // the room for it in the log.

@@ -29,6 +29,8 @@ class LogReserver {
   // Everything committed so far is in the log. Its room in the rings is free, or the writer of
   // the log is about to free it.
   [[nodiscard]] virtual Errc drain() noexcept = 0;
+  // A ring fills: another thread writes what has been committed, if there is one for that.
+  virtual void write_soon() noexcept = 0;
   // The room of everything in the log is free: waits for the writer of the log, and inherits from
   // a dead one.
   virtual void free_room() noexcept = 0;

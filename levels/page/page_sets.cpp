@@ -2,7 +2,6 @@
 #include "levels/page/page_sets.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <new>
 
@@ -11,6 +10,7 @@
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
+#include "platform/bit_count.h"
 #include "platform/page_tables.h"
 #include "platform/try.h"
 
@@ -185,21 +185,11 @@ Errc PageSets::allocate_blocks() noexcept {
   return Errc::kOk;
 }
 
-namespace {
-// Most instances write one line of a page, and std::popcount (std::has_single_bit, too) is a call
-// into libgcc where nothing says that the processor has POPCNT.
-std::uint64_t line_count(std::uint64_t lines) noexcept {
-  const bool is_one_or_none = (lines & (lines - 1)) == 0;
-  return is_one_or_none ? std::uint64_t{lines != 0}
-                        : static_cast<std::uint64_t>(std::popcount(lines));
-}
-}  // namespace
-
 void PageSets::settle_committed(std::uint64_t instance) noexcept {
   std::uint64_t lines = 0;
   for (const Write &write : writes_) {
     TMH_ASSERT(write.lines != 0);
-    lines += line_count(write.lines);
+    lines += platform::bit_count(write.lines);
     if (!mine_.tracking.keeps()) continue;
     LocalPage &l = mine_.views.local(write.page);
     if (l.state != PageState::kPrivate) continue;  // it was promoted

@@ -15,11 +15,11 @@
 //            LIBTP, section 3.1.1.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "platform/bit_count.h"
 #include "storage/page_id.h"
 
 namespace tmh::storage {
@@ -171,7 +171,7 @@ static_assert(sizeof(PageDeltaV1) == 16 && std::has_unique_object_representation
 inline constexpr std::uint64_t kItemBytesMin = 16;
 [[nodiscard]] constexpr std::uint64_t delta_bytes(LineMask lines,
                                                   std::uint64_t word_count) noexcept {
-  return sizeof(PageDeltaV1) + round_up_8(static_cast<std::uint64_t>(std::popcount(lines))) +
+  return sizeof(PageDeltaV1) + round_up_8(std::uint64_t{platform::bit_count(lines)}) +
          8 * word_count;
 }
 inline constexpr std::uint64_t kDeltaBytesMax = delta_bytes(~LineMask{0}, 512);

@@ -1,5 +1,6 @@
 // storage/log/log_record.cpp -- building and checking records.
 #include "storage/log/log_record.h"
+#include "platform/bit_count.h"
 
 #include <algorithm>
 #include <array>
@@ -58,7 +59,7 @@ bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
     const int line = std::countr_zero(rest);
     if (words[line] == 0) continue;  // touched, but every word is what it was
     masks[mask_count++] = words[line];
-    word_count += static_cast<unsigned>(std::popcount(words[line]));
+    word_count += platform::bit_count(words[line]);
     kept |= LineMask{1} << line;
   }
   if (kept == 0) return true;
@@ -170,14 +171,14 @@ bool DeltaCursor::next(PageDelta *delta) noexcept {
   if (room < sizeof head) return false;
   std::memcpy(&head, at_, sizeof head);
   room -= sizeof head;
-  const auto line_count = static_cast<std::size_t>(std::popcount(head.lines));
+  const auto line_count = std::size_t{platform::bit_count(head.lines)};
   const std::size_t mask_bytes = round_up_8(line_count);
   if (line_count == 0 || mask_bytes > room) return false;
   const std::byte *masks = at_ + sizeof head;
   std::uint32_t word_count = 0;
   for (std::size_t i = 0; i < line_count; ++i) {
     if (masks[i] == std::byte{0}) return false;
-    word_count += static_cast<std::uint32_t>(std::popcount(static_cast<std::uint8_t>(masks[i])));
+    word_count += platform::bit_count(static_cast<std::uint8_t>(masks[i]));
   }
   if (!all_zero(masks + line_count, masks + mask_bytes) ||
       8 * std::size_t{word_count} > room - mask_bytes)

@@ -54,6 +54,7 @@ class CopyLog final : public line::LogReserver {
     return Errc::kOk;
   }
   void free_room() noexcept override {}
+  void write_soon() noexcept override { ++asked; }
 
   // REQUIRES: no commit is in flight.
   void take() {
@@ -84,6 +85,7 @@ class CopyLog final : public line::LogReserver {
   }
 
   std::atomic<bool> is_full{false}, is_stuck{false};
+  std::atomic<std::uint64_t> asked{0};
   std::uint64_t count = 0, drains = 0;
 
  private:
@@ -173,10 +175,18 @@ TEST_F(LineRedoTest, WithoutRoomItAbortsBeforeItsFirstStepAndSaysWhy) {
   fill(400);
   EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
   EXPECT_GT(log_.drains, 0U);
+  EXPECT_EQ(log_.asked, 1U);
   fill(1);
+  EXPECT_EQ(log_.asked, 1U);
   log_.is_stuck = false;
   log_.expect_home();
   EXPECT_EQ(log_.count, commits);
+  while (log_.asked == 1) {
+    thread_.begin({});
+    store_randomly(thread_, random, 400);
+    ASSERT_EQ(thread_.commit(), Status::kCommitted);
+  }
+  EXPECT_EQ(log_.asked, 2U) << "the ring had been below half";
   log_.is_full = true;
   thread_.begin({});
   store_randomly(thread_, random, 1);

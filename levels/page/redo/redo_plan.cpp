@@ -6,6 +6,7 @@
 
 #include "levels/page/shared/shared.h"
 #include "platform/assert.h"
+#include "platform/bit_count.h"
 #include "platform/failure.h"
 #include "storage/log/log_record.h"
 
@@ -15,7 +16,7 @@ namespace {
 std::uint64_t word_count(LineMask lines, const std::uint8_t *words) noexcept {
   std::uint64_t count = 0;
   for (; lines != 0; lines &= lines - 1)
-    count += static_cast<std::uint64_t>(std::popcount(words[std::countr_zero(lines)]));
+    count += platform::bit_count(words[std::countr_zero(lines)]);
   return count;
 }
 }  // namespace
