@@ -328,7 +328,7 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
   archiver_ = std::make_unique<Archiver>(memory_, checkpoint_file_, *log_, *checkpointer_);
 }
 
-Errc DurableDomain::flush() noexcept { return log().flush_all(); }
+Errc DurableDomain::flush() noexcept { return log().await_all(); }
 
 Errc DurableDomain::checkpoint() noexcept {
   TMH_ASSERT(checkpointer_ != nullptr);

@@ -24,6 +24,13 @@ Errc DurableLog::flush_all() noexcept {
   return group_.flush(memory_.state().clock.load(std::memory_order_acquire), line);
 }
 
+Errc DurableLog::await_all() noexcept {
+  const std::uint64_t line = line_clock();
+  const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
+  if (line != 0) TMH_TRY(group_.wait_lower(line));
+  return group_.flush(clock, line);
+}
+
 void DurableLog::free_lower() noexcept {
   gatherer_->forget(group_.lock().take(), writer_.point().line);
 }

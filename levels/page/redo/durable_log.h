@@ -73,6 +73,9 @@ class DurableLog {
   void free_lower() noexcept;
   // Everything committed so far.
   [[nodiscard]] Errc flush_all() noexcept;
+  // The same for a thread that commits and waits in turns: where there is a level below, group
+  // commits wait for it.
+  [[nodiscard]] Errc await_all() noexcept;
   // acquire: pairs with LogWriter::announce(). The clock first: the line is not older then.
   [[nodiscard]] std::uint64_t durable_clock() const noexcept {
     return state().durable_clock.load(std::memory_order_acquire);
