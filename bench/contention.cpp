@@ -2,10 +2,11 @@
 // transactions overlap.
 // Shape:   a transaction moves money between two random accounts; every 64th operation of a process
 //          is an audit, a query that sums all accounts. All four policies x three backoffs
-//          (exponential with two bounds) x lazy, eager and locking detection, 1, 2 and 4 processes.
-//          Baselines: the same engine with one process (no conflicts), and one
-//          process-shared mutex around the same work on plain memory. A round runs every
-//          configuration once, each in a fresh domain.
+//          (exponential with two bounds) x lazy, eager and locking detection, and lazy detection
+//          under snapshot isolation, 1, 2 and 4 processes; and transactions of tp.h, with locks of
+//          the bank and its accounts and a step for each account. Baselines: the same with one
+//          process (no conflicts), and one process-shared mutex around the same work on plain
+//          memory. A round runs every configuration once, each in a fresh domain.
 // Checked: every audit and the final sum see the money that was put in; the engine's abort counters
 //          equal the aborts that the processes saw.
 // Limits:  a configuration that makes no progress (livelock) is cut off after --seconds-max and
@@ -28,6 +29,7 @@
 #include <tmh/transaction.hpp>
 
 #include "bench/support/clock.h"
+#include "bench/support/contention_tp.h"
 #include "bench/support/modes.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
@@ -86,8 +88,8 @@ std::int64_t &account(std::byte *data, std::uint64_t index) {
   return *reinterpret_cast<std::int64_t *>(data + index * kLineBytes);
 }
 
-// One process's part: `transact` runs a body until it commits and returns the attempts, `audit`
-// runs it as a query.
+// One process's part: `transact` makes a transfer until it commits and returns the attempts,
+// `audit` runs a body as a query.
 class Teller {
  public:
   Teller(const Options &options, std::byte *data, unsigned index)
@@ -109,10 +111,7 @@ class Teller {
       const std::uint64_t from = random_.below(accounts_);
       const std::uint64_t to = (from + 1 + random_.below(accounts_ - 1)) % accounts_;
       const auto amount = static_cast<std::int64_t>(1 + random_.below(10));
-      const std::uint64_t attempts = transact([&] {
-        account(data_, from) -= amount;
-        account(data_, to) += amount;
-      });
+      const std::uint64_t attempts = transact(BankTransfer{from, to, amount});
       outcome->attempts[index] += attempts;
       outcome->attempts_max[index] = std::max(outcome->attempts_max[index], attempts);
       ++outcome->commits[index];
@@ -123,6 +122,10 @@ class Teller {
     }
   }
 
+  void move(const BankTransfer &transfer) {
+    account(data_, transfer.from) -= transfer.amount;
+    account(data_, transfer.to) += transfer.amount;
+  }
   void put_in() {
     for (std::uint64_t i = 0; i < accounts_; ++i) account(data_, i) = kInitialBalance;
   }
@@ -143,7 +146,7 @@ class Teller {
 };
 
 struct Configuration {
-  std::string mode, policy, backoff;  // policy and backoff are empty for the mutex
+  std::string mode, policy, backoff;  // policy and backoff are empty for the mutex and tp
   unsigned processes = 1;
   friend auto operator<=>(const Configuration &, const Configuration &) = default;
 };
@@ -181,7 +184,12 @@ class Contention {
     for (const Mode &mode : available_modes(scratch_.path())) {
       const bool have = std::any_of(modes_.begin(), modes_.end(),
                                     [&](const Mode &m) { return m.detection == mode.detection; });
-      if (!have) modes_.push_back(mode);
+      if (have) continue;
+      modes_.push_back(mode);
+      if (mode.detection != Detection::kLazy) continue;
+      modes_.push_back(mode);
+      modes_.back().name += ", snapshot";
+      modes_.back().isolation = Isolation::kSnapshot;
     }
   }
 
@@ -201,7 +209,10 @@ class Contention {
 
   [[nodiscard]] std::vector<Configuration> configurations() const {
     std::vector<Configuration> all;
-    for (const unsigned processes : options_.processes) all.push_back({"mutex", "", "", processes});
+    for (const unsigned processes : options_.processes) {
+      all.push_back({"mutex", "", "", processes});
+      all.push_back({"tp", "", "", processes});
+    }
     for (const Mode &mode : modes_) {
       for (const char *policy : kPolicies) {
         // Where the policy decides nothing, a domain takes the default alone.
@@ -221,9 +232,10 @@ class Contention {
   void measure(const Configuration &configuration) {
     TMH_ASSERT(configuration.processes >= 1 && configuration.processes < kTeamMembersMax);
     const Shared<Outcome> outcome;
-    const bool mutex = configuration.mode == "mutex";
-    const double total_ns =
-        mutex ? run_mutex(configuration, &*outcome) : run_engine(configuration, &*outcome);
+    const bool is_counted = !configuration.policy.empty();
+    const double total_ns = configuration.mode == "mutex" ? run_mutex(configuration, &*outcome)
+                            : configuration.mode == "tp"  ? run_tp(configuration, &*outcome)
+                                                          : run_engine(configuration, &*outcome);
     Result &result = results_[configuration];
     std::uint64_t commits = 0, attempts = 0, audits = 0;
     for (unsigned i = 0; i < configuration.processes; ++i) {
@@ -240,7 +252,7 @@ class Contention {
       result.aborts[cause] += aborts;
       counted += aborts;
     }
-    if (!mutex && counted != attempts - commits) {
+    if (is_counted && counted != attempts - commits) {
       throw std::runtime_error("abort counters say " + std::to_string(counted) +
                                ", processes saw " + std::to_string(attempts - commits));
     }
@@ -293,10 +305,10 @@ class Contention {
       clock.start();
       teller.work(
           transactions(mode.detection) / configuration.processes, deadline_ns(), outcome, index,
-          [&](const std::function<void()> &body) {
+          [&](const BankTransfer &transfer) {
             for (std::uint64_t attempts = 1;; ++attempts) {
               domain.begin();
-              body();
+              teller.move(transfer);
               if (domain.end() == Status::kCommitted) return attempts;
               domain.backoff();
             }
@@ -334,22 +346,50 @@ class Contention {
     (void)pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     (void)pthread_mutex_init(&outcome->mutex, &attributes);
     (void)pthread_mutexattr_destroy(&attributes);
-    const double total_ns =
-        run_team_ns(configuration.processes, [&](unsigned index, const TeamClock &clock) {
-          const auto locked = [&](const std::function<void()> &body) {
-            (void)pthread_mutex_lock(&outcome->mutex);
-            body();
-            (void)pthread_mutex_unlock(&outcome->mutex);
+    const double total_ns = run_team_ns(configuration.processes, [&](unsigned index,
+                                                                     const TeamClock &clock) {
+      Teller teller(options_, data, index);
+      const auto locked = [&](const std::function<void()> &body) {
+        (void)pthread_mutex_lock(&outcome->mutex);
+        body();
+        (void)pthread_mutex_unlock(&outcome->mutex);
+      };
+      clock.start();
+      teller.work(
+          transactions(Detection::kLazy) / configuration.processes, deadline_ns(), outcome, index,
+          [&](const BankTransfer &transfer) {
+            locked([&] { teller.move(transfer); });
             return std::uint64_t{1};
-          };
-          Teller teller(options_, data, index);
-          clock.start();
-          teller.work(transactions(Detection::kLazy) / configuration.processes, deadline_ns(),
-                      outcome, index, locked, locked);
-          clock.finish();
-        });
+          },
+          locked);
+      clock.finish();
+    });
     Teller(options_, data, 0).check_sum();
     return total_ns;
+  }
+
+  double run_tp(const Configuration &configuration, Outcome *outcome) {
+    TMH_ASSERT(outcome != nullptr);
+    const std::string folder = scratch_.subfolder("domain-" + std::to_string(measured_++));
+    const std::size_t bytes = std::size_t{options_.pages} * kPageBytes;
+    run_alone([&] {
+      const TpTeller tp(folder, bytes);
+      Teller teller(options_, tp.data(), 0);
+      tp.audit([&] { teller.put_in(); });
+    });
+    return run_team_ns(configuration.processes, [&](unsigned index, const TeamClock &clock) {
+      const TpTeller tp(folder, bytes);
+      Teller teller(options_, tp.data(), index);
+      const auto audit = [&](const std::function<void()> &body) { tp.audit(body); };
+      audit([&] { teller.check_sum(); });  // warm-up
+      clock.start();
+      teller.work(
+          transactions(Detection::kLazy) / configuration.processes, deadline_ns(), outcome, index,
+          [&](const BankTransfer &transfer) { return tp.transfer(transfer); }, audit);
+      clock.finish();
+      clock.meet();
+      audit([&] { teller.check_sum(); });
+    });
   }
 
   void print(Report *report) const {
