@@ -28,8 +28,8 @@ namespace tmh::lock {
 [[nodiscard]] inline std::uint32_t bucket_of(const ObjectId &object) noexcept {
   std::uint64_t hash = (object.space + 0x9e37'79b9'7f4a'7c15ull) * 0xff51'afd7'ed55'8ccdull;
   hash = (hash ^ object.id ^ hash >> 32) * 0xc4ce'b9fe'1a85'ec53ull;
-  static_assert(kBuckets == 1u << 16);
-  return static_cast<std::uint32_t>(hash >> 48);
+  static_assert(kBuckets == 1u << 15);
+  return static_cast<std::uint32_t>(hash >> 49);
 }
 
 class HeldBucket {

@@ -26,7 +26,7 @@
 namespace tmh::lock {
 
 inline constexpr std::uint64_t kLockMagic = 0x3130'4b43'4c48'4d54ull;  // "TMHLCK01" in the file
-inline constexpr std::uint32_t kBuckets = 1u << 16;
+inline constexpr std::uint32_t kBuckets = 1u << 15;
 // Address space: 16 GiB. Memory follows the most locks that were there at a time.
 inline constexpr std::uint32_t kCellsMax = 1u << 28;
 
@@ -178,14 +178,14 @@ static_assert(sizeof(LockerCell) == 128 && offsetof(LockerCell, rest_kind) == 64
 static_assert(offsetof(FreeCell, kind) == 0 && offsetof(ObjectCell, kind) == 0 &&
               offsetof(RequestCell, kind) == 0 && offsetof(LockerCell, kind) == 0);
 
-struct alignas(64) Bucket {
+struct alignas(32) Bucket {
   platform::SharedLock lock;
   CellIndex first_object;
   std::uint64_t next_ticket;
   // Locks are being given to lockers that hold, or get, something here (inherit()).
   std::uint32_t is_inheriting;
 };
-static_assert(sizeof(Bucket) == 64);
+static_assert(sizeof(Bucket) == 32);
 
 struct LockHeader {
   // Stored last: the rest is there.
