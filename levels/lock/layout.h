@@ -57,18 +57,23 @@ enum class CellKind : std::uint32_t {
   kLockerRest,  // the second half of either
 };
 
+// Cells of all kinds have the words that are read without a lock at the same places: a locker that
+// looks at a cell which is another kind by now meets no other word there.
 struct alignas(64) FreeCell {
   std::atomic<CellKind> kind;
+  std::uint32_t of_requests[3];
   CellIndex next;
-  std::uint64_t unused[6];
-  // The locker that took it, also while it is used: a dead locker's heir finds its cells by
-  // this. kNone: free for all.
+  std::uint32_t unused[9];
+  // The locker that took it, also while it is used: a dead locker's heir finds its cells by this.
+  // kNone: free for all.
   std::atomic<CellIndex> keeper;
 };
 
 struct alignas(64) ObjectCell {
   std::atomic<CellKind> kind;
-  CellIndex next_in_bucket;
+  std::uint32_t of_requests[2];
+  // Stored before kind: others ask which cells are theirs.
+  std::atomic<std::uint32_t> bucket;
   ObjectId object;
   CellIndex first_holder;
   CellIndex first_waiter;
@@ -76,9 +81,7 @@ struct alignas(64) ObjectCell {
   // Of the holders: how many there are, and their modes, a bit each.
   std::uint32_t holders;
   std::uint32_t held_modes;
-  // Stored before kind: others ask which cells are theirs.
-  std::atomic<std::uint32_t> bucket;
-  std::uint32_t unused[2];
+  CellIndex next_in_bucket;
   std::atomic<CellIndex> keeper;
 };
 
@@ -94,14 +97,13 @@ struct alignas(64) RequestCell {
   std::atomic<CellKind> kind;
   // Stored under the bucket's lock; its locker looks at it without.
   std::atomic<RequestState> state;
-  CellIndex object;
-  // Stored before state.
+  // Both stored before state.
   std::atomic<CellIndex> locker;
+  std::atomic<std::uint32_t> bucket;
+  CellIndex object;
   // How often it was locked so: its locker's.
   std::uint32_t count;
   Mode mode;
-  // Stored before state.
-  std::atomic<std::uint32_t> bucket;
   // Of a waiter: its locker holds the object in another mode, and goes before those that do not.
   std::uint32_t holds_object;
   // Places in the queue, among equals.
@@ -173,6 +175,9 @@ static_assert(sizeof(FreeCell) == 64 && sizeof(ObjectCell) == 64 && sizeof(Reque
 static_assert(sizeof(RequestCell) == offsetof(RequestCell, generation) + 4);
 static_assert(offsetof(FreeCell, keeper) == 56 && offsetof(ObjectCell, keeper) == 56 &&
               offsetof(RequestCell, keeper) == 56);
+static_assert(offsetof(RequestCell, state) == 4 && offsetof(RequestCell, locker) == 8 &&
+              offsetof(RequestCell, bucket) == 12 && offsetof(ObjectCell, bucket) == 12 &&
+              offsetof(FreeCell, next) == 16 && offsetof(ObjectCell, object) == 16);
 static_assert(sizeof(LockerCell) == 128 && offsetof(LockerCell, rest_kind) == 64);
 // A cell's kind is its first word, whatever it is.
 static_assert(offsetof(FreeCell, kind) == 0 && offsetof(ObjectCell, kind) == 0 &&
