@@ -20,6 +20,7 @@
 #include "tests/support/children.h"
 #include "tests/support/last_words.h"
 #include "tests/support/modes.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
 
@@ -114,6 +115,7 @@ TEST_P(CutFilesTest, SharedFileIsNamedBeforeAnySegmentIsMapped) {
 }
 
 TEST_P(CutFilesTest, HandlerOfTheProgramGetsTheSignal) {
+  if (is_thread_sanitized()) GTEST_SKIP() << "ThreadSanitizer calls handlers later";
   const Death death = death_of("cut", [&] {
     signal(SIGBUS, [](int) { _exit(42); });
     const Writer writer(domain());

@@ -26,6 +26,7 @@
 #include "platform/protection_keys.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/last_words.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -89,6 +90,7 @@ TEST_P(StrayTest, AccessToASegmentOfAnotherDomainFaultsInAnInstance) {
 
 // A domain that closes leaves its key to the next one; more domains than there are keys share.
 TEST_P(StrayTest, AnyNumberOfDomainsCanBeOpen) {
+  if (is_thread_sanitized()) GTEST_SKIP() << "ThreadSanitizer takes the address space";
   expect_child("many domains", [&] {
     for (int round = 0; round < 3; ++round) {
       const TempFolder folder;
@@ -167,6 +169,7 @@ TEST_P(StrayTest, SystemCallsOnSegmentMemoryFailOutsideAnInstanceAndWorkInside) 
 const Actor *in_handler = nullptr;
 
 TEST_P(StrayTest, SignalHandlerThatInterruptsAnInstanceHasNoAccess) {
+  if (is_thread_sanitized()) GTEST_SKIP() << "ThreadSanitizer calls handlers later";
   expect_stray("in a signal handler", [&] {
     const Actor self = actor();
     in_handler = &self;
