@@ -115,8 +115,8 @@ int tp_open(const char *home, const struct tp_options *options, tp_env **env);
 int tp_close(tp_env *env);
 /* Of types that come later. What waits for them is undone. */
 int tp_record_type(tp_env *env, const struct tp_type *type);
-/* Maps a file of the domain, plain bytes, at the same address in every process. size: at least, a
- * multiple of 4096; 0: as it is. */
+/* Maps a file of the domain, plain bytes, at the same address in every process; not in a step.
+ * size: at least, a multiple of 4096; 0: as it is. */
 int tp_map(tp_env *env, const char *file, size_t size, void **address);
 
 const char *tp_message(int error);
@@ -202,8 +202,9 @@ int tp_log_forget(tp_env *env, tp_lsn before);
 
 #define TP_PAGE_BYTES 4096
 
-/* A file of the domain as pages, up to 64 GiB. flags, mode: of open(2); O_CREAT makes it, O_RDWR or
- * nothing else. *fid: the same in every process, so that tp_object {fid, page} names a page. */
+/* A file of the domain as pages, up to 64 GiB; not in a step. flags, mode: of open(2); O_CREAT
+ * makes it, O_RDWR or nothing else. *fid: the same in every process, so that tp_object {fid, page}
+ * names a page. */
 int tp_buf_open(tp_env *env, const char *file, int flags, unsigned mode, int *fid);
 /* The page, which stays where it is; the file grows to have it. From a transaction's first pin to
  * its last unpin runs one step (TP_PAGES): what it stores in pages, after tp_log() or

@@ -130,7 +130,7 @@ void Environment::close() {
 // What is undone here may lie in any of the domain's segments: those of a fixed address are mapped
 // before that. A segment that the program has mapped by another handle is mapped already.
 void Environment::map_all() {
-  const std::scoped_lock guard(segments_mutex_);
+  const std::scoped_lock mapping(mapping_mutex_);
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = impl_->memory().control().segments[i];
     if (!storage::is_used(record) || record.address == 0) continue;
@@ -139,26 +139,36 @@ void Environment::map_all() {
     options.offset_bytes = record.offset_bytes;
     options.layout = static_cast<Layout>(record.layout);
     std::error_code error;
-    if (const Segment segment = domain_.map(record.name, options, error)) add_segment(segment);
+    if (const Segment segment = domain_.map(record.name, options, error))
+      (void)add_segment(segment);
   }
 }
 
-void Environment::add_segment(const Segment &segment) {
+Environment::Mapped Environment::add_segment(const Segment &segment) {
   const auto found = impl_->segments().at(segment.data());
   if (found == nullptr) throw Error(Errc::kNotMapped, segment.name());
-  segments_.push_back({segment, found->number});
+  const std::scoped_lock guard(segments_mutex_);
   managers_->ranges().add(segment);
+  return segments_.emplace_back(Mapped{segment, found->number});
 }
 
-Segment Environment::map(const std::string &file, const SegmentOptions &options, int *number) {
+Environment::Mapped Environment::find_segment(const std::string &file) const {
   const std::scoped_lock guard(segments_mutex_);
-  const auto find = [&] {
-    return std::find_if(segments_.begin(), segments_.end(),
-                        [&](const Mapped &mapped) { return mapped.segment.name() == file; });
-  };
-  if (find() == segments_.end()) add_segment(domain_.map(file, options));
-  const auto found = find();
-  const Mapped &mapped = found == segments_.end() ? segments_.back() : *found;
+  const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Mapped &mapped) {
+    return mapped.segment.name() == file;
+  });
+  return found == segments_.end() ? Mapped{} : *found;
+}
+
+// Mapping and growing may wait for another thread's step, which asks where its pages are.
+Segment Environment::map(const std::string &file, const SegmentOptions &options, int *number) {
+  Mapped mapped = find_segment(file);
+  if (!mapped.segment) {
+    if (is_step_here()) throw Error(Errc::kInstanceRunning, "a file is mapped in a step");
+    const std::scoped_lock mapping(mapping_mutex_);
+    mapped = find_segment(file);
+    if (!mapped.segment) mapped = add_segment(domain_.map(file, options));
+  }
   if (options.size_bytes > mapped.segment.size_bytes()) mapped.segment.grow(options.size_bytes);
   if (number != nullptr) *number = static_cast<int>(mapped.number);
   return mapped.segment;

@@ -76,8 +76,13 @@ class Environment final : public lock::Heir {
   void resolve_orphans();
   void resolve_stranded();
   void look_after_the_dead();
+  struct Mapped {
+    Segment segment;
+    std::uint32_t number = 0;
+  };
   void map_all();
-  void add_segment(const Segment &segment);
+  [[nodiscard]] Mapped add_segment(const Segment &segment);
+  [[nodiscard]] Mapped find_segment(const std::string &file) const;
 
   struct Orphan {
     Slot slot;
@@ -88,11 +93,9 @@ class Environment final : public lock::Heir {
   std::shared_ptr<detail::DomainImpl> impl_;
   // Null: closed.
   std::unique_ptr<Managers> managers_;
+  // A file is mapped by one thread. Not taken in a step: mapping may wait for one.
+  std::mutex mapping_mutex_;
   mutable std::mutex segments_mutex_;
-  struct Mapped {
-    Segment segment;
-    std::uint32_t number;
-  };
   std::vector<Mapped> segments_;
   std::mutex mutex_;
   std::vector<Slot> idle_;

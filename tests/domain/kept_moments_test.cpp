@@ -20,7 +20,6 @@
 #include "tests/support/at_step.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
-#include "tests/support/slowdown.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
 
@@ -98,8 +97,7 @@ TEST_P(KeptMomentsTest, ANameOutlivesAllParticipants) {
 }
 
 TEST_P(KeptMomentsTest, ParticipantsShareNames) {
-  if (is_thread_sanitized())
-    GTEST_SKIP() << "ThreadSanitizer ends a child whose thread lies where its parent's did";
+  if (const std::string why = why_no_threads_in_children(); !why.empty()) GTEST_SKIP() << why;
   Domain domain = Domain::open(path(), options());
   const Segment segment = domain.map("a.db", raw_pages(64));
   store(domain, segment, 1);

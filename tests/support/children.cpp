@@ -121,6 +121,12 @@ bool Children::running(std::size_t index) {
   return false;
 }
 
+const char *why_no_threads_in_children() noexcept {
+  return is_thread_sanitized()
+             ? "ThreadSanitizer ends a child whose thread lies where its parent's did"
+             : "";
+}
+
 void Children::kill(std::size_t index, int signal) const {
   if (!children_[index].ended) ::kill(children_[index].pid, signal);
 }

@@ -25,6 +25,9 @@ struct ChildEnd {
   [[nodiscard]] bool succeeded() const noexcept { return !hung && signal == 0 && exit_code == 0; }
 };
 
+// Empty: a child of a process with threads may start threads. Else why not.
+[[nodiscard]] const char *why_no_threads_in_children() noexcept;
+
 class Children {
  public:
   Children() = default;

@@ -20,6 +20,7 @@
 #include "storage/log/log_files.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
 
@@ -56,6 +57,7 @@ std::string test_name(const testing::TestParamInfo<Case> &info) {
 class ToolOldFiles : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
+    if (is_thread_sanitized()) GTEST_SKIP() << "ThreadSanitizer has taken the old addresses";
     const std::string archive =
         std::string(TMH_SOURCE_DIR "/tests/tools/old_files/") + GetParam().corpus + ".tar.gz";
     const ProgramEnd end = run_program({"/bin/tar", "-C", folder_.path(), "-xzf", archive});

@@ -378,6 +378,7 @@ std::string name_of(const ::testing::TestParamInfo<int> &info) {
 }
 
 TEST_P(TpTest, AForkedChildIsRefused) {
+  if (const std::string why = why_no_threads_in_children(); !why.empty()) GTEST_SKIP() << why;
   tp_txn *txn = begin();
   EXPECT_EQ(tp_lock(txn, {1, 1}, TP_EXCLUSIVE, TP_TRY), TP_OK);
   EXPECT_EQ(add(txn, 0, 1), TP_OK);
