@@ -192,6 +192,25 @@ TEST_F(TpBuffersTest, WrongCallsAreRefused) {
   EXPECT_EQ(tp_commit(txn), TP_OK);
 }
 
+// Mapping waits for the step of the pinned pages, which goes on.
+TEST_F(TpBuffersTest, AFileIsMappedWhilePagesArePinned) {
+  tp_txn *const txn = begin();
+  std::uint64_t *const first = pin(txn, 0);
+  int refused = -1;
+  EXPECT_EQ(tp_buf_open(env_, "third", O_RDWR | O_CREAT, 0600, &refused), TP_ERUNNING);
+  std::atomic<bool> maps = false;
+  std::thread other([&] {
+    int fid = -1;
+    maps = true;
+    EXPECT_EQ(tp_buf_open(env_, "other", O_RDWR | O_CREAT, 0600, &fid), TP_OK) << tp_last_error();
+  });
+  while (!maps) std::this_thread::yield();
+  for (std::uint64_t i = 0; i < 20'000; ++i) unpin(txn, pin(txn, 1 + i % 8));
+  unpin(txn, first);
+  EXPECT_EQ(tp_commit(txn), TP_OK);
+  other.join();
+}
+
 TEST_F(TpBuffersTest, WhoSleepsForAnEventIsWoken) {
   std::uint32_t seen = 0;
   EXPECT_EQ(tp_event(env_, 5, &seen), TP_OK);
