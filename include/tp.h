@@ -134,9 +134,9 @@ enum tp_state {
 /* Not in a step, nor in another instance of the library. */
 int tp_begin(tp_env *env, tp_txn **txn);
 /* The handle is gone once the transaction has ended. Its locks go at once; it returns when it is
- * durable, and all that it has read. On an error it has not ended, but for kLogFailed: perhaps
- * committed, perhaps not durable. TP_COMMITTING after an error: it has committed; tp_commit() once
- * more waits for the log, which a full disk has stopped. */
+ * durable, and all that it has read. On an error it has not ended. TP_COMMITTING after an error: it
+ * has committed, and is perhaps not durable; tp_commit() once more waits for the log, which a full
+ * disk has stopped. After kLogFailed nothing ends it here: tp_detach() gives the handle up. */
 int tp_commit(tp_txn *txn);
 /* On an error it has not ended: what is left is undone by another tp_abort(), or by others when
  * this process ends. */
@@ -147,7 +147,9 @@ enum tp_state tp_txn_state(const tp_txn *txn);
 int tp_txn_error(const tp_txn *txn);
 tp_lsn tp_txn_last_lsn(const tp_txn *txn);
 
-/* The handle is gone; the transaction waits, with its locks, until some process attaches it. */
+/* The handle is gone; the transaction waits, with its locks, until some process attaches it. One
+ * that can only abort is undone instead, by others; one that is TP_COMMITTING has ended. Not in a
+ * step. */
 int tp_detach(tp_txn *txn, tp_id *id);
 int tp_attach(tp_env *env, tp_id id, tp_txn **txn);
 
@@ -314,7 +316,8 @@ struct tp_request {
 int tp_lock_vector(tp_env *env, tp_locker locker, struct tp_request *requests, size_t count,
                    uint64_t wait_us, size_t *failed, uint64_t *holder);
 /* Each locker, and each transaction, that holds `from` holds `to`, too, in the same modes: a page
- * was split. TP_EBUSY: one that holds `to` would exclude it; nothing has changed. */
+ * was split. Not after a crash. TP_EBUSY: one that holds `to` would exclude it; nothing has
+ * changed. */
 int tp_inherit(tp_env *env, tp_locker locker, tp_object from, tp_object to);
 
 struct tp_lock_counts {

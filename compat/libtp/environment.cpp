@@ -196,7 +196,11 @@ Slot Environment::take_slot(std::uint64_t id) {
   }
   try {
     Slot slot;
-    slot.head = chains().run([&](Fields) { return chains().take(BlockKind::kHead); });
+    slot.head = chains().run([&](Fields) {
+      const BlockIndex head = chains().take(BlockKind::kHead);
+      chains().block(head).transaction = id;
+      return head;
+    });
     throw_unless_ok(locks().begin(id, &slot.locker, lock::Succession::kHeir,
                                   static_cast<std::uint32_t>(slot.head)));
     return slot;
@@ -224,7 +228,7 @@ std::unique_ptr<Transaction> Environment::begin() {
 }
 
 void Environment::recycle(const Transaction &ended) noexcept {
-  TMH_ASSERT(ended.state() == TP_IDLE);
+  TMH_ASSERT(ended.state() == TP_IDLE || ended.state() == TP_COMMITTING);
   // The log has its blocks.
   if (ended.is_kept()) locks().end(ended.slot().locker);
   const std::scoped_lock guard(mutex_);
@@ -233,11 +237,12 @@ void Environment::recycle(const Transaction &ended) noexcept {
   if (!ended.is_kept()) idle_.push_back(ended.slot());
 }
 
-void Environment::detach(const Transaction &transaction) {
+void Environment::detach(Transaction &transaction) {
   TMH_ASSERT(transaction.state() != TP_IDLE);
   if (is_step_here()) throw Error(Errc::kInstanceRunning, "a transaction is detached in a step");
-  if (transaction.state() == TP_COMMITTING)
-    throw Error(Errc::kBadArgument, "a transaction that has committed is detached");
+  transaction.leave();
+  // It has committed: only the log is behind.
+  if (transaction.state() == TP_COMMITTING) return recycle(transaction);
   throw_unless_ok(locks().detach(transaction.slot().locker));
   const std::scoped_lock guard(mutex_);
   --running_;
@@ -365,8 +370,18 @@ bool Environment::take(lock::LockerId locker, std::uint64_t name) noexcept {
   return false;
 }
 
+// Has the transaction committed, so that its blocks are the kept log's, or another transaction's
+// when that has been cut? Identifiers rise.
+bool Environment::has_passed_on(const Slot &slot, std::uint64_t id) {
+  return chains().run([&](Fields) {
+    const BlockHead &block = chains().block(slot.head);
+    return block.kind != BlockKind::kHead || block.transaction > id;
+  });
+}
+
 bool Environment::resolve(const Slot &slot, std::uint64_t id) {
   TMH_ASSERT(!is_step_here() && slot.head != BlockIndex::kNone);
+  if (has_passed_on(slot, id)) return true;
   map_all();
   Transaction left(*managers_, slot, id);
   left.inherit();

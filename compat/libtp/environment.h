@@ -52,7 +52,8 @@ class Environment final : public lock::Heir {
   [[nodiscard]] std::unique_ptr<Transaction> begin();
   // It has ended: its slot is the next one's.
   void recycle(const Transaction &ended) noexcept;
-  void detach(const Transaction &transaction);
+  // One that has committed, but is not durable, ends.
+  void detach(Transaction &transaction);
   // Throws Error(kBadArgument): no such transaction waits.
   [[nodiscard]] std::unique_ptr<Transaction> attach(std::uint64_t id);
 
@@ -73,6 +74,7 @@ class Environment final : public lock::Heir {
   void free_others(const std::vector<bool> &is_used);
   // False: it waits, detached or among the orphans.
   [[nodiscard]] bool resolve(const Slot &slot, std::uint64_t id);
+  [[nodiscard]] bool has_passed_on(const Slot &slot, std::uint64_t id);
   void resolve_orphans();
   void resolve_stranded();
   void look_after_the_dead();

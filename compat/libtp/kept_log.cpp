@@ -70,8 +70,15 @@ int KeptLog::roll(std::uint64_t from, const Visit &visit) const {
   std::sort(all.begin(), all.end(),
             [](const Found &one, const Found &other) { return one.lsn < other.lsn; });
   for (const Found &found : all) {
-    const Record record = file.run([&](Fields) { return Chain(file, found.head).read(found.at); });
-    if (const int why = visit(found.transaction, record); why != 0) return why;
+    // The log may have been cut since.
+    const std::optional<Record> record = file.run([&](Fields) -> std::optional<Record> {
+      const BlockHead &block = file.block(found.head);
+      if (block.kind != BlockKind::kKept || block.transaction != found.transaction)
+        return std::nullopt;
+      return Chain(file, found.head).read(found.at);
+    });
+    if (!record.has_value() || record->lsn != found.lsn) continue;
+    if (const int why = visit(found.transaction, *record); why != 0) return why;
   }
   return 0;
 }

@@ -13,7 +13,11 @@ constexpr std::uint64_t kNumbersAhead = std::uint64_t{1} << 24;
 }  // namespace
 
 void throw_unless_ok(Errc error) {
-  if (error != Errc::kOk) throw Error(error, platform::failure_detail());
+  if (error == Errc::kOk) return;
+  // Locks that are not free are no failures, and leave no detail.
+  const bool has_detail =
+      error != Errc::kLockBusy && error != Errc::kLockTimeout && error != Errc::kDeadlock;
+  throw Error(error, has_detail ? platform::failure_detail() : "other lockers are before this one");
 }
 
 void Managers::await_log() const {

@@ -55,10 +55,10 @@ tp_id tp_paper_begin(void) {
   return tp_begin(process_environment.load(), &running) == TP_OK ? tp_txn_id(running) : 0;
 }
 int tp_paper_commit(void) {
-  const tp_id id = tp_txn_id(running);
   const int error = tp_commit(running);
-  // Its handle is gone unless the call was refused before its end.
-  if (id != 0 && error == TP_OK) running = nullptr;
+  // Nothing in this process ends it any more.
+  if (error == static_cast<int>(tmh::Errc::kLogFailed)) (void)tp_detach(running, nullptr);
+  if (error == TP_OK || error == static_cast<int>(tmh::Errc::kLogFailed)) running = nullptr;
   return error;
 }
 int tp_paper_abort(void) {

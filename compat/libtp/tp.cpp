@@ -24,10 +24,8 @@ Transaction &of(tp_step_t *step) noexcept {
 int run_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument, bool commits) {
   if (body == nullptr) return refused("a step without a body");
   return guarded_in(txn, [&](Transaction &transaction) {
-    if (commits)
-      transaction.commit_step(flags, nullptr, {body, argument});
-    else
-      transaction.step(flags, nullptr, {body, argument});
+    transaction.step(flags, nullptr, {body, argument},
+                     commits ? Transaction::Commits::kYes : Transaction::Commits::kNo);
   });
 }
 
@@ -64,6 +62,7 @@ int tp_close(tp_env *env) {
 int tp_record_type(tp_env *env, const tp_type *type) {
   if (type == nullptr) return refused("a record type of nothing");
   return guarded_env(env, [&](Environment &environment) {
+    if (is_step_here()) throw tmh::Error(Errc::kInstanceRunning, "a type is told in a step");
     environment.managers().types().add(*type);
     environment.settle();
   });

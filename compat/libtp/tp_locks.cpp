@@ -15,6 +15,15 @@ using tmh::lock::LockId;
 using tmh::lock::LockTable;
 using tmh::lock::Order;
 
+namespace {
+
+// A step never waits.
+tmh::lock::Patience patience_here(std::uint64_t wait_us) noexcept {
+  return is_step_here() ? tmh::lock::Patience::none() : patience_of(wait_us);
+}
+
+}  // namespace
+
 extern "C" {
 
 int tp_locker_begin(tp_env *env, uint64_t name, tp_locker *locker) {
@@ -43,7 +52,7 @@ int tp_locker_lock(tp_env *env, tp_locker locker, tp_object object, unsigned mod
                    tp_lock_id *lock) {
   LockId taken{};
   const int error = guarded_locks(env, [&](LockTable &table) {
-    return table.lock(LockerId{locker}, object_of(object), mode_of(mode), patience_of(wait_us),
+    return table.lock(LockerId{locker}, object_of(object), mode_of(mode), patience_here(wait_us),
                       &taken);
   });
   if (lock != nullptr && error == TP_OK) *lock = static_cast<tp_lock_id>(taken);
@@ -54,7 +63,7 @@ int tp_upgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, ui
                tp_lock_id *now) {
   LockId traded{};
   const int error = guarded_locks(env, [&](LockTable &table) {
-    return table.upgrade(LockerId{locker}, LockId{lock}, mode_of(mode), patience_of(wait_us),
+    return table.upgrade(LockerId{locker}, LockId{lock}, mode_of(mode), patience_here(wait_us),
                          &traded);
   });
   if (now != nullptr && error == TP_OK) *now = static_cast<tp_lock_id>(traded);
@@ -99,7 +108,7 @@ int tp_lock_vector(tp_env *env, tp_locker locker, tp_request *requests, size_t c
                  object_of(request.object), mode_of(request.mode)};
   }
   const int error = guarded_locks(env, [&](LockTable &table) {
-    return table.lock_vector(LockerId{locker}, orders, patience_of(wait_us), &number, &name);
+    return table.lock_vector(LockerId{locker}, orders, patience_here(wait_us), &number, &name);
   });
   if (failed_one != nullptr) *failed_one = number;
   if (holder != nullptr) *holder = name;

@@ -1,9 +1,12 @@
 // compat/libtp/transaction.cpp -- steps, and their undo.
 #include "compat/libtp/transaction.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include <tmh/transaction.hpp>
@@ -21,6 +24,8 @@ namespace tmh::tp {
 namespace {
 
 thread_local unsigned steps_here = 0;
+// A forked child has no step.
+[[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, [] { steps_here = 0; });
 
 class InStep {
  public:
@@ -50,13 +55,26 @@ Transaction::Transaction(Managers &managers, const Slot &slot, std::uint64_t id)
   TMH_ASSERT(slot.head != BlockIndex::kNone);
 }
 
+namespace {
+
+[[noreturn]] void throw_not_here(std::uint64_t id, const char *why) {
+  throw Error(Errc::kInstanceRunning, "transaction " + std::to_string(id) + why);
+}
+
+void check_between_steps(std::uint64_t id, unsigned pins, bool is_in_step) {
+  if (pins != 0) throw_not_here(id, ": pages are pinned");
+  if (is_in_step || is_step_here()) throw_not_here(id, ": in a step, or in another instance");
+}
+
+void check_pinned_here(std::uint64_t id, unsigned pins) {
+  if (pins != 0 && steps_here == 0) throw_not_here(id, ": its pages are pinned by another thread");
+}
+
+}  // namespace
+
 void Transaction::check_running() const {
-  if (pins_ != 0)
-    throw Error(Errc::kInstanceRunning,
-                "transaction " + std::to_string(id_) + ": pages are pinned");
-  if (is_in_step_ || is_step_here())
-    throw Error(Errc::kInstanceRunning,
-                "transaction " + std::to_string(id_) + ": in a step, or in another instance");
+  check_between_steps(id_, pins_, is_in_step_);
+  if (has_lost_) throw_lost();
   if (state_ != TP_RUNNING)
     throw Error(Errc::kBadArgument,
                 "transaction " + std::to_string(id_) +
@@ -148,6 +166,7 @@ void Transaction::begin_pinned() {
   managers_.domain().begin(is_eager ? Isolation::kSerializable : Isolation::kSnapshot);
   chain_.begin();
   has_noted_ = false;
+  commits_ = false;
   is_in_step_ = true;
   ++steps_here;
 }
@@ -162,6 +181,7 @@ void Transaction::end_pinned() {
   } catch (...) {
     chain_.rewind();
     has_lost_ = true;
+    pins_ = 0;
     throw;
   }
   if (status == Status::kCommitted) {
@@ -174,15 +194,17 @@ void Transaction::end_pinned() {
 }
 
 void Transaction::pin() {
+  check_pinned_here(id_, pins_);
   if (pins_ == 0) {
     check_running();
-    if (has_lost_) throw_lost();
     begin_pinned();
   }
   ++pins_;
 }
 
 void Transaction::unpin() {
+  check_pinned_here(id_, pins_);
+  if (pins_ == 0 && has_lost_) throw_lost();
   if (pins_ == 0) throw Error(Errc::kEndWithoutBegin, "no page is pinned");
   if (--pins_ != 0) return;
   end_pinned();
@@ -198,27 +220,28 @@ void Transaction::throw_lost() const {
 template <class Wait>
 Errc Transaction::between_steps(const Wait &wait) {
   if (pins_ == 0) return wait();
+  check_pinned_here(id_, pins_);
   end_pinned();
   const Errc error = has_lost_ ? platform::fail(Errc::kNotLocked, "stored without a lock") : wait();
-  begin_pinned();
+  try {
+    begin_pinned();
+  } catch (...) {
+    pins_ = 0;
+    throw;
+  }
   return error;
 }
 
 // --- Steps ------------------------------------------------------------------------------------
 
-void Transaction::step(unsigned flags, const Site *site, const Body &body) {
-  run(flags, site, body, false);
-}
-
-void Transaction::commit_step(unsigned flags, const Site *site, const Body &body) {
-  run(flags, site, body, true);
-  end(Ending::kCommitted);
+void Transaction::step(unsigned flags, const Site *site, const Body &body, Commits commits) {
+  run(flags, site, body, commits == Commits::kYes);
+  if (commits == Commits::kYes) end(Ending::kCommitted);
 }
 
 void Transaction::commit() {
   if (state_ == TP_COMMITTING && !is_step_here()) return end(Ending::kCommittedBefore);
   check_running();
-  if (has_lost_) throw_lost();
   if (observe::is_planted(observe::Planted::kUnlockedTooSoon))
     (void)managers_.locks().unlock_all(slot_.locker);
   observe::step(observe::Step::kTpCommits);
@@ -257,15 +280,7 @@ void Transaction::end(Ending how) {
   if (how == Ending::kCommitted) lock::note_commit(managers_.locks().file(), slot_.locker);
   (void)managers_.locks().unlock_all(slot_.locker);
   observe::step(observe::Step::kTpUnlocked);
-  if (waits) {
-    try {
-      managers_.await_log();
-    } catch (const Error &error) {
-      // A full disk may have room again, and the log goes on. One that has failed does not.
-      if (error.errc() == Errc::kLogFailed) state_ = TP_IDLE;
-      throw;
-    }
-  }
+  if (waits) managers_.await_log();
   state_ = TP_IDLE;
 }
 
@@ -323,12 +338,20 @@ void Transaction::abort() {
 }
 
 std::uint64_t Transaction::undo_all() {
-  while (pins_ != 0) {
+  check_pinned_here(id_, pins_);
+  if (pins_ != 0) {
+    // What has been stored since the last lock goes with its records.
     pins_ = 0;
-    end_pinned();
+    is_in_step_ = false;
+    --steps_here;
+    if (managers_.domain().depth() != 0) managers_.domain().abort();
+    chain_.rewind();
   }
   has_lost_ = false;
-  if (state_ != TP_ABORTING) check_running();
+  if (state_ == TP_ABORTING)
+    check_between_steps(id_, pins_, is_in_step_);
+  else
+    check_running();
   state_ = TP_ABORTING;
   std::uint64_t records = 0;
   for (; !chain_.is_empty(); ++records) undo_last();
@@ -436,7 +459,33 @@ Errc Transaction::trade(const lock::ObjectId &object, lock::Mode from, lock::Mod
 }
 
 Errc Transaction::unlock(const lock::ObjectId &object, lock::Mode mode) {
-  return managers_.locks().unlock(slot_.locker, object, mode);
+  const auto noted = std::find_if(unnoted_.rbegin(), unnoted_.rend(), [&](const NotedLock &lock) {
+    return lock.space == object.space && lock.id == object.id &&
+           lock.mode == static_cast<std::uint64_t>(mode);
+  });
+  const Errc error = managers_.locks().unlock(slot_.locker, object, mode);
+  if (error == Errc::kOk && noted != unnoted_.rend()) unnoted_.erase(std::next(noted).base());
+  return error;
+}
+
+void Transaction::leave() {
+  check_between_steps(id_, pins_, is_in_step_);
+  if (state_ == TP_COMMITTING || (unnoted_.empty() && state_ != TP_ABORTING && !has_lost_)) return;
+  const bool is_aborting = state_ == TP_ABORTING || has_lost_;
+  chain_.begin();
+  try {
+    const InStep in_step(&is_in_step_);
+    run_instance(TP_FIELDS, nullptr, [&] {
+      chain_.rewind();
+      if (is_aborting) managers_.chains().block(slot_.head).is_aborting = 1;
+      if (!unnoted_.empty())
+        add(kLocksTaken, managers_.draw_lsn(), std::as_bytes(std::span(unnoted_)), {});
+    });
+  } catch (...) {
+    chain_.rewind();
+    throw;
+  }
+  unnoted_.clear();
 }
 
 void Transaction::inherit() {

@@ -64,8 +64,9 @@ class Transaction final : public tp_step_s {
     void *argument;
   };
   // site: null: the environment's. Throws Refused.
-  void step(unsigned flags, const Site *site, const Body &body);
-  void commit_step(unsigned flags, const Site *site, const Body &body);
+  // kYes: and commits in it.
+  enum class Commits : std::uint8_t { kNo, kYes };
+  void step(unsigned flags, const Site *site, const Body &body, Commits commits);
   void commit();
   // Throws Error(kBadArgument): a record's type is not known here; Refused: its undo refuses. Then
   // the rest is as it was.
@@ -89,6 +90,8 @@ class Transaction final : public tp_step_s {
                            lock::Patience patience);
   [[nodiscard]] Errc unlock(const lock::ObjectId &object, lock::Mode mode);
 
+  // Before it is detached: the chain says which locks there are, and whether it can only abort.
+  void leave();
   // Of a chain that another one has begun.
   void inherit();
   // The record of that LSN; empty: none of this transaction.

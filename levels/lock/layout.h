@@ -25,7 +25,7 @@
 
 namespace tmh::lock {
 
-inline constexpr std::uint64_t kLockMagic = 0x3130'4b43'4c48'4d54ull;  // "TMHLCK01" in the file
+inline constexpr std::uint64_t kLockMagic = 0x3230'4b43'4c48'4d54ull;  // "TMHLCK02" in the file
 inline constexpr std::uint32_t kBuckets = 1u << 15;
 // Address space: 16 GiB. Memory follows the most locks that were there at a time.
 inline constexpr std::uint32_t kCellsMax = 1u << 28;

@@ -40,13 +40,15 @@ inline int call(tp_step_t *step, void *argument) {
 
 class Bank {
  public:
-  Bank(const std::string &folder, std::size_t accounts, int durability = 1) : accounts_(accounts) {
+  Bank(const std::string &folder, std::size_t accounts, int durability = 1, unsigned flags = 0)
+      : accounts_(accounts) {
     const tp_type type{kAdded, "added", take_back, nullptr, TP_FIELDS, nullptr};
     tp_options options{};
     options.durability = durability;
     options.types = &type;
     options.type_count = 1;
     options.first_look_us = 200;
+    options.flags = flags;
     EXPECT_EQ(tp_open(folder.c_str(), &options, &env_), TP_OK) << tp_last_error();
     void *address = nullptr;
     EXPECT_EQ(tp_map(env_, "accounts", accounts * 4096, &address), TP_OK) << tp_last_error();
