@@ -107,9 +107,8 @@ enum tp_open_flags {
 };
 
 /* Opens, or makes, the domain in the folder `home`; options: null: zeros, and the durability that
- * the domain has. A process opens a domain
- * once. What an earlier life has not ended is undone before it returns, as far as the types of its
- * records are known. */
+ * the domain has. A process has one environment open at a time. What an earlier life has not ended
+ * is undone before it returns, as far as the types of its records are known. */
 int tp_open(const char *home, const struct tp_options *options, tp_env **env);
 /* TP_ERUNNING: transactions of this process have not ended. */
 int tp_close(tp_env *env);

@@ -94,11 +94,17 @@ Errc LockTable::detach(LockerId locker) noexcept {
 Errc LockTable::attach(LockerId locker, std::uint64_t name) noexcept {
   Owner nobody = Owner::kNobody;
   LockerCell &taken = file_.locker(cell(locker));
-  if (file_.kind(cell(locker)) != CellKind::kLocker ||
-      taken.name.load(std::memory_order_relaxed) != name ||
-      !taken.owner.compare_exchange_strong(nobody, file_.self(), std::memory_order_acq_rel))
-    return fail(Errc::kBadArgument, "a locker that is not detached");
-  return Errc::kOk;
+  const auto is_it = [&] {
+    return file_.kind(cell(locker)) == CellKind::kLocker &&
+           taken.name.load(std::memory_order_relaxed) == name;
+  };
+  if (is_it() &&
+      taken.owner.compare_exchange_strong(nobody, file_.self(), std::memory_order_acq_rel)) {
+    // An owner in between may have renewed and detached it.
+    if (is_it()) return Errc::kOk;
+    taken.owner.store(Owner::kNobody, std::memory_order_release);
+  }
+  return fail(Errc::kBadArgument, "a locker that is not detached");
 }
 
 Errc LockTable::set_priority(LockerId locker, std::int32_t priority) noexcept {
