@@ -10,6 +10,7 @@
 //            (metadata that data cannot imitate).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
