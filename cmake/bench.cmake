@@ -11,7 +11,8 @@ file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/suppo
 set(tmh_bench_durable ${tmh_bench_support})
 list(FILTER tmh_bench_durable INCLUDE REGEX "/(durable|trees)_[a-z_]*\\.cpp$")
 list(FILTER tmh_bench_support EXCLUDE REGEX
-  "/((durable|trees|snapshots|itm|locks|tp|contention)_[a-z_]*|(line|sets)_(itm[a-z_]*|tinystm|2plsf))\\.cpp$")
+  "/(durable|trees|snapshots|itm|locks|tp|contention)_[a-z_]*\\.cpp$")
+list(FILTER tmh_bench_support EXCLUDE REGEX "/(line|sets)_(itm[a-z_]*|tinystm|2plsf)\\.cpp$")
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
