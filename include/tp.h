@@ -110,7 +110,8 @@ enum tp_open_flags {
  * the domain has. A process has one environment open at a time. What an earlier life has not ended
  * is undone before it returns, as far as the types of its records are known. */
 int tp_open(const char *home, const struct tp_options *options, tp_env **env);
-/* TP_ERUNNING: transactions of this process have not ended. */
+/* TP_ERUNNING: transactions of this process have not ended. After an error of the log, kLogFailed
+ * or one of the disk, it is closed: what was not durable yet is perhaps lost. */
 int tp_close(tp_env *env);
 /* Of types that come later. What waits for them is undone. */
 int tp_record_type(tp_env *env, const struct tp_type *type);

@@ -76,6 +76,15 @@ int guarded_in(tp_txn *txn, const Call &call) {
   return error;
 }
 
+// *is_gone: the handle is, whatever the call returns.
+inline int close_environment(tp_env *env, bool *is_gone) {
+  TMH_ASSERT(env != nullptr && is_gone != nullptr);
+  const int error = guarded([&] { env->environment.close(); });
+  *is_gone = env->environment.is_closed();
+  if (*is_gone) delete env;
+  return error;
+}
+
 static_assert(TP_EXCLUSIVE == static_cast<int>(lock::Mode::kExclusive) &&
               TP_SHARED == static_cast<int>(lock::Mode::kShared));
 static_assert(TP_LOWEST_PRIORITY == static_cast<int>(lock::Victim::kLowestPriority));

@@ -211,10 +211,14 @@ Slot Environment::take_slot(std::uint64_t id) {
   }
 }
 
-// REQUIRES: its chain is empty.
-void Environment::give_slot(const Slot &slot) {
+// REQUIRES: its chain is empty. Blocks that cannot be given back now are the next life's.
+void Environment::give_slot(const Slot &slot) noexcept {
   TMH_ASSERT(slot.head != BlockIndex::kNone);
-  chains().run([&](Fields) { chains().give_all(slot.head); });
+  try {
+    chains().run([&](Fields) { chains().give_all(slot.head); });
+  } catch (const std::exception &) {
+    // The disk is full, or the log has failed.
+  }
   locks().end(slot.locker);
 }
 

@@ -33,8 +33,10 @@ class Environment final : public lock::Heir {
   Environment(const Environment &) = delete;
   Environment &operator=(const Environment &) = delete;
 
-  // Throws Error(kInstanceRunning): transactions of this process have not ended.
+  // Throws Error(kInstanceRunning): transactions of this process have not ended. Also errors of the
+  // log that the domain meets when it closes: then it is closed.
   void close();
+  [[nodiscard]] bool is_closed() const noexcept { return managers_ == nullptr; }
 
   // Throws Error(kDetached): a forked child; kNotInitialized: closed.
   void check_usable() const;
@@ -67,7 +69,7 @@ class Environment final : public lock::Heir {
   [[nodiscard]] const ChainFile &chains() const noexcept { return managers_->chains(); }
   [[nodiscard]] lock::LockTable &locks() const noexcept { return managers_->locks(); }
   [[nodiscard]] Slot take_slot(std::uint64_t id);
-  void give_slot(const Slot &slot);
+  void give_slot(const Slot &slot) noexcept;
   [[nodiscard]] Errc begin_life();
   [[nodiscard]] std::vector<BlockIndex> blocks_of(BlockIndex head, std::uint32_t count);
   void adopt(BlockIndex head);

@@ -40,8 +40,11 @@ int tp_paper_open(const char *home, const tp_options *options) {
   return error;
 }
 int tp_paper_close(void) {
-  const int error = tp_close(process_environment.load());
-  if (error == TP_OK) process_environment.store(nullptr);
+  tp_env *const env = process_environment.load();
+  if (env == nullptr) return refused("no environment");
+  bool is_gone = false;
+  const int error = close_environment(env, &is_gone);
+  if (is_gone) process_environment.store(nullptr);
   return error;
 }
 tp_env *tp_paper_env(void) { return process_environment.load(); }

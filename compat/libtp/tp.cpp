@@ -54,9 +54,8 @@ int tp_open(const char *home, const tp_options *options, tp_env **env) {
 
 int tp_close(tp_env *env) {
   if (env == nullptr) return refused("no environment");
-  const int error = guarded([&] { env->environment.close(); });
-  if (error == TP_OK) delete env;
-  return error;
+  bool is_gone = false;
+  return close_environment(env, &is_gone);
 }
 
 int tp_record_type(tp_env *env, const tp_type *type) {

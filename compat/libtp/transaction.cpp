@@ -481,9 +481,10 @@ void Transaction::leave() {
       if (!unnoted_.empty())
         add(kLocksTaken, managers_.draw_lsn(), std::as_bytes(std::span(unnoted_)), {});
     });
-  } catch (...) {
+  } catch (const Error &error) {
     chain_.rewind();
-    throw;
+    // No process goes on with it: recovery undoes it, as far as the log goes.
+    if (error.errc() != Errc::kLogFailed) throw;
   }
   unnoted_.clear();
 }

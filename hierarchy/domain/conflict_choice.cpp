@@ -15,9 +15,7 @@ Errc check_conflict(const Policy &asked, Levels levels, Detection detection) noe
       Errc::kBadPolicy,
       "'" + words.substr(0, words.find(',')) +
           (detection == Detection::kLocking
-               ? "' decides nothing in a domain that locks its pages: instances wait for each "
-                 "other "
-                 "there"
+               ? "' decides nothing in a domain that locks its pages: instances wait there"
                : "' decides nothing in a lazy domain of pages: the first committer wins there") +
           "; it decides with detection eager, or with levels hybrid");
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tmh::test {
@@ -55,7 +56,8 @@ class Bank {
     words_ = static_cast<std::uint64_t *>(address);
     EXPECT_EQ(tp_buf_open(env_, "accounts", O_RDWR, 0, &fid_), TP_OK) << tp_last_error();
   }
-  ~Bank() { EXPECT_EQ(tp_close(env_), TP_OK) << tp_last_error(); }
+  ~Bank() { EXPECT_TRUE(env_ == nullptr || close() == TP_OK) << tp_last_error(); }
+  int close() { return tp_close(std::exchange(env_, nullptr)); }
   Bank(const Bank &) = delete;
   Bank &operator=(const Bank &) = delete;
 

@@ -167,6 +167,42 @@ INSTANTIATE_TEST_SUITE_P(Operations, TpFullDiskTest,
                                          DiskOp::kCreate),
                          name_of);
 
+// What runs then is given up, and the same process opens the domain anew.
+TEST(TpFailedLogTest, IsLeftAndOpenedAnew) {
+  const MemoryFolder folder;
+  const std::string domain = folder / "domain";
+  const Shared<power::FaultPlan> plan;
+  expect_child("victim", [&] {
+    power::fail_as_planned(&*plan);
+    {
+      Bank bank(domain, kAccounts);
+      tp_txn *running[3] = {};
+      for (tp_txn *&txn : running) {
+        EXPECT_EQ(tp_begin(bank.env(), &txn), TP_OK) << tp_last_error();
+        const tp_object object{1, static_cast<std::uint64_t>(&txn - running)};
+        EXPECT_EQ(tp_lock(txn, object, TP_EXCLUSIVE, TP_TRY), TP_OK);
+      }
+      EXPECT_EQ(bank.add(running[0], kLeft, 1, TP_FIELDS, false), TP_OK);
+      EXPECT_EQ(bank.add(running[1], kRight, 1, TP_FIELDS, true), TP_OK);
+      plan->arm(DiskOp::kWriteDurable, EIO, "tmh.log.");
+      told(tp_commit(running[0]));
+      EXPECT_EQ(told(tp_commit(running[0])), kLogFailed);
+      for (tp_txn *const txn : running)
+        EXPECT_EQ(tp_detach(txn, nullptr), TP_OK) << tp_last_error();
+      EXPECT_EQ(told(bank.close()), kLogFailed);
+      plan->lift();
+    }
+    const Bank bank(domain, kAccounts);
+    bank.expect_free(kAccounts + 1);
+    const std::vector<std::uint64_t> all = bank.read_all();
+    EXPECT_LE(all[kLeft], 1u);
+    EXPECT_EQ(all[kRight], 0u);
+    tp_txn *txn = nullptr;
+    EXPECT_EQ(tp_begin(bank.env(), &txn), TP_OK) << tp_last_error();
+    EXPECT_EQ(tp_commit(txn), TP_OK) << tp_last_error();
+  });
+}
+
 class TpSmallDeviceTest : public testing::TestWithParam<std::pair<Device, unsigned>> {};
 
 // Its undo records need more room than there is.
