@@ -478,6 +478,24 @@ TEST_F(HybridDurableTest, TheRedoRingComesRoundAndLargeCommitsAreCutIntoParts) {
   });
 }
 
+// Three commits of 280 KiB: the ring is not full, and no interval ends.
+TEST_F(HybridDurableTest, WhatFillsHalfTheRingIsWrittenAhead) {
+  DomainOptions options = hybrid(Durability::kBuffered);
+  options.flush_interval_ms = options.checkpoint_interval_ms = 3'600'000;
+  in_domain(path(), options, Ending::kClosed, [&](const Domain &domain, const Segment &segment) {
+    const Sites sites(domain);
+    const std::uint64_t before = domain.counters().log_commits;
+    for (std::uint64_t round = 1; round <= 3; ++round)
+      atomically(sites.lines, [&](Fields) {
+        for (std::uint64_t page = 0; page < kTablePages; ++page)
+          for (std::uint64_t i = 0; i < kPageBytes / 8; ++i)
+            cell(segment, page, i).store(round * page + i);
+      });
+    EXPECT_EQ(sites.lines.report().line_commits, 3u);
+    EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits >= before + 2; }));
+  });
+}
+
 TEST_F(HybridDurableTest, WhatExceedsTheRedoRingEscalates) {
   const Domain domain = Domain::open(path(), hybrid());
   const Segment segment = domain.map("a.db", raw_pages(256));
