@@ -12,6 +12,7 @@
 #include "levels/process/ground/ground.h"
 #include "levels/process/keys.h"
 #include "levels/process/own_pages.h"
+#include "levels/process/page_cache.h"
 #include "levels/process/turns.h"
 
 namespace tmh::itm::pages {
@@ -34,6 +35,7 @@ std::byte buffer[kWindowMax * kPageBytes] __attribute__((aligned(4096)));
 
 bool Copies::start(std::uint64_t *clock) noexcept {
   TMH_ASSERT(Mappings::copies() == 0 && !is_running_inside);
+  PageCache::start();
   for_now_count_ = 0;
   if (for_now_ == nullptr)  // else the creator's
     for_now_ = static_cast<PageNumber *>(private_memory(kForNowMax * sizeof(PageNumber)));
@@ -146,6 +148,7 @@ Made Copies::open(PageNumber page, bool is_store) noexcept {
     is_filled = Mappings::fill(page, ahead, buffer, is_store);
   }
   if (!is_filled) die("a page cannot be copied");
+  PageCache::note_copied(page, ahead);
   if (is_store) {
     Mappings::add_twin(page, buffer, false);
   } else {
@@ -176,17 +179,14 @@ void Copies::drop_all() noexcept {
   for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
     const Region &region = Memory::region(i);
     const PageNumber end = region.page_end();
-    // Found by words: most of the table is zero, and was never used.
-    for (PageNumber page = region.first; page < end && Mappings::copies() != 0;) {
-      if (is_copy(Mappings::mapped(page))) {
-        PageNumber last = page;
-        while (last < end && is_copy(Mappings::mapped(last))) Mappings::end_copy(last++);
-        raw_madvise(reinterpret_cast<void *>(Memory::address_of(page)),
-                    static_cast<std::size_t>(last - page) * kPageBytes, MADV_DONTNEED);
-        page = last;
-      } else {
-        ++page;
-      }
+    for (PageNumber page = region.first; Mappings::copies() != 0;) {
+      page = Mappings::next_copy(page, end);
+      if (page == end) break;
+      PageNumber last = page;
+      while (last < end && is_copy(Mappings::mapped(last))) Mappings::end_copy(last++);
+      raw_madvise(reinterpret_cast<void *>(Memory::address_of(page)),
+                  static_cast<std::size_t>(last - page) * kPageBytes, MADV_DONTNEED);
+      page = last;
     }
   }
   TMH_ASSERT(Mappings::copies() == 0);
@@ -251,7 +251,11 @@ void Copies::tidy() noexcept {
     if (is_copy(Mappings::mapped(for_now_[i]))) drop(for_now_[i]);
   }
   for_now_count_ = 0;
-  if (!has_keys() && Mappings::copies() > kCopiesTurned) drop_all();
+  if (has_keys()) {
+    PageCache::tidy();
+  } else if (Mappings::copies() > kCopiesTurned) {
+    drop_all();
+  }
   OwnPages::give_away_idle();
   // The more pages are compared at each commit, the sooner one goes that is not stored to.
   const std::uint32_t share = kComparedMax / (Mappings::written_count() + 1);

@@ -127,6 +127,37 @@ void Mappings::end_copy(PageNumber page) noexcept {
   --copies_;
 }
 
+void Mappings::evict(PageNumber page) noexcept {
+  end_copy(page);
+  index_[page] = kEvicted;
+}
+
+bool Mappings::take_evicted(PageNumber page) noexcept {
+  TMH_ASSERT(mapped(page) != Mapped::kWritten && mapped(page) != Mapped::kOwned);
+  const bool was_evicted = index_[page] == kEvicted;
+  if (was_evicted) index_[page] = 0;
+  return was_evicted;
+}
+
+PageNumber Mappings::next_copy(PageNumber first, PageNumber end) noexcept {
+  TMH_ASSERT(first <= end && end <= Memory::pages());
+  // By words: most of the table is zero.
+  for (PageNumber page = first; page < end;) {
+    std::uint64_t word = 0;
+    static_assert(static_cast<std::uint8_t>(Mapped::kNothing) == 0);
+    if (page % sizeof word == 0 && page + sizeof word <= end) {
+      std::memcpy(&word, modes_ + page, sizeof word);
+      if (word == 0) {
+        page += sizeof word;
+        continue;
+      }
+    }
+    if (is_copy(mapped(page))) return page;
+    ++page;
+  }
+  return end;
+}
+
 void Mappings::add_twin(PageNumber page, const std::byte *content, bool is_pulled) noexcept {
   TMH_ASSERT(mapped(page) != Mapped::kWritten);
   std::byte *twin = free_twins_;

@@ -69,6 +69,12 @@ class Mappings {
   static void protect(PageNumber page, bool is_protected) noexcept;
   // The copy is none any more, and its twin goes. The caller changes what is mapped.
   static void end_copy(PageNumber page) noexcept;
+  // As end_copy(), and the page is noted as evicted.
+  static void evict(PageNumber page) noexcept;
+  // Whether it was, since it was last asked for. REQUIRES: it has no twin.
+  [[nodiscard]] static bool take_evicted(PageNumber page) noexcept;
+  // From that page on; end: none before it.
+  [[nodiscard]] static PageNumber next_copy(PageNumber first, PageNumber end) noexcept;
 
   // The copy has a twin with that content from here on.
   static void add_twin(PageNumber page, const std::byte *content, bool is_pulled) noexcept;
@@ -99,7 +105,8 @@ class Mappings {
   static void remove_written(std::uint32_t index) noexcept;
 
   static inline std::uint8_t *modes_ = nullptr;
-  static inline std::uint32_t *index_ = nullptr;  // of a page's twin in written_
+  static constexpr std::uint32_t kEvicted = ~0u;
+  static inline std::uint32_t *index_ = nullptr;  // of a page's twin in written_; or kEvicted
   static inline Written *written_ = nullptr;
   static inline std::uint32_t written_count_ = 0, copies_ = 0, owned_count_ = 0;
   static inline Run *runs_ = nullptr;
