@@ -4,10 +4,14 @@
 //          measurement has a fresh folder, and a warm-up of the same shape before the clock starts.
 //          Numbers are nanoseconds of a process per pair; of the contended object, nanoseconds from
 //          one pair's end to the next one's, whoever does it.
-// Checked: the contended object guards a number, which must have counted every pair.
+//          A ring: each of its processes has an object and asks for the next one's. Measured is how
+//          long after the last of them has asked, which closes the cycle, the victim hears of it.
+// Checked: the contended object guards a number, which must have counted every pair. A ring has one
+//          victim, and everybody else gets what it has asked for.
 // Source:  LIBTP 3.2.3.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -21,6 +25,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "bench/support/clock.h"
 #include "bench/support/locks_work.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
@@ -40,7 +45,7 @@ namespace {
 struct Options {
   CommonOptions common;
   std::size_t rounds = 5;
-  std::uint64_t objects = 4'000, pairs = 400'000, contended = 20'000;
+  std::uint64_t objects = 4'000, pairs = 400'000, contended = 20'000, rings = 200;
 };
 
 void check(Errc error, const char *what) {
@@ -67,6 +72,15 @@ class TableLocks {
           "lock");
     return taken;
   }
+  // Whether the locker is a deadlock's victim.
+  [[nodiscard]] bool is_victim_at(std::uint64_t object) {
+    lock::LockId taken{};
+    const Errc error = table_->lock(locker_, {1, object}, lock::Mode::kExclusive,
+                                    lock::Patience::endless(), &taken);
+    if (error != Errc::kDeadlock) check(error, "lock");
+    return error == Errc::kDeadlock;
+  }
+  void unlock_all() { check(table_->unlock_all(locker_), "unlock_all"); }
   void unlock(const lock::LockId *lock) { check(table_->unlock(locker_, *lock), "unlock"); }
   void upgraded(std::uint64_t object) {
     lock::LockId held = lock(object, false);
@@ -76,7 +90,7 @@ class TableLocks {
   }
   void locked_together(std::uint64_t first, std::uint64_t count) {
     for (std::uint64_t i = 0; i < count; ++i) (void)lock(first + i, true);
-    check(table_->unlock_all(locker_), "unlock_all");
+    unlock_all();
   }
   void renew() {
     table_->end(locker_);
@@ -105,12 +119,18 @@ constexpr std::array<Case, 7> kCases = {{{"exclusive, 1 process", LockWork::kExc
                                          {"a locker", LockWork::kLocker, 1, 0},
                                          {"one object, 2 processes", LockWork::kContended, 2, 0}}};
 
+constexpr std::array<unsigned, 4> kRings = {2, 3, 5, 10};  // processes
+struct Ring {
+  std::atomic<std::int64_t> closed, told;  // ns of the clock
+  std::atomic<std::uint32_t> victims;
+};
+
 enum Contestant : std::size_t { kOurs, kBerkeley, kTables };
 
 class LocksBench {
  public:
   explicit LocksBench(const Options &options) : options_(options), scratch_(options.common.folder) {
-    if (options_.common.tiny) options_ = {options_.common, 1, 100, 300, 100};
+    if (options_.common.tiny) options_ = {options_.common, 1, 100, 300, 100, 2};
 #ifdef TMH_BENCH_BERKELEY_DB
     static const std::string kMemoryFolder = "/dev/shm";
     if (::access(kMemoryFolder.c_str(), W_OK) == 0) memory_.emplace(kMemoryFolder);
@@ -124,6 +144,7 @@ class LocksBench {
     parameters["objects"] = options_.objects;
     parameters["pairs"] = options_.pairs;
     parameters["contended"] = options_.contended;
+    parameters["rings"] = options_.rings;
     Report report("locks", environment(scratch_.path()), parameters);
     report.print_head();
     for (std::size_t round = 0; round < options_.rounds; ++round) {
@@ -136,6 +157,7 @@ class LocksBench {
       }
     }
     print(&report);
+    print_rings(&report);
     report.write(options_.common.csv, options_.common.json);
     return 0;
   }
@@ -188,6 +210,63 @@ class LocksBench {
     return ns / static_cast<double>(is_contended ? measured.processes * pairs : pairs);
   }
 
+  // Of each ring, us from the moment when it is closed until its victim knows.
+  std::vector<double> measure_rings(unsigned processes) {
+    const std::string folder = scratch_.subfolder("rings-" + std::to_string(folders_++));
+    const std::size_t rings = options_.rings;
+    const SharedMemory memory(rings * sizeof(Ring));
+    auto *const all = static_cast<Ring *>(memory.data());
+    (void)run_team_ns(processes, [&](unsigned member, const TeamClock &clock) {
+      TableLocks locks(folder);
+      clock.start();
+      for (std::size_t i = 0; i < rings; ++i) {
+        (void)locks.lock(1 + member, true);
+        clock.meet();
+        const std::int64_t asked = now_ns();
+        for (std::int64_t last = all[i].closed; last < asked;)
+          if (all[i].closed.compare_exchange_weak(last, asked)) break;
+        if (locks.is_victim_at(1 + (member + 1) % processes)) {
+          all[i].told = now_ns();
+          ++all[i].victims;
+        }
+        locks.unlock_all();
+        clock.meet();
+      }
+    });
+    std::vector<double> us;
+    for (std::size_t i = 0; i < rings; ++i) {
+      if (all[i].victims != 1)
+        throw std::runtime_error("a ring has had " + std::to_string(all[i].victims) + " victims");
+      us.push_back(static_cast<double>(all[i].told - all[i].closed) / 1e3);
+    }
+    std::filesystem::remove_all(folder);
+    return us;
+  }
+
+  void print_rings(Report *report) {
+    TMH_ASSERT(report != nullptr);
+    constexpr double kWantedUs =
+        2.0 * static_cast<double>(lock::LookPolicy{}.first_look_ns) / 1e3 + 10'000;
+    Table table({"us until a ring's victim knows", "median", "99 %", "most", "wanted of each"});
+    for (const unsigned processes : kRings) {
+      const std::vector<double> us = measure_rings(processes);
+      const double most = quantile(us, 1);
+      Json line;
+      line["processes"] = processes;
+      line["median_us"] = quantile(us, 0.5);
+      line["p99_us"] = quantile(us, 0.99);
+      line["most_us"] = most;
+      table.add({std::to_string(processes) + " processes", number(quantile(us, 0.5)),
+                 number(quantile(us, 0.99)), number(most),
+                 "<= " + number(kWantedUs) + (most <= kWantedUs ? ": met" : ": MISSED")});
+      report->add("rings", std::move(line));
+    }
+    std::printf("\nRings of processes that wait for each other, %lu of each size\n",
+                options_.rings);
+    table.print();
+    std::printf("\neach ring has had one victim\n");
+  }
+
   void print(Report *report) const {
     TMH_ASSERT(report != nullptr);
     Table table({"ns a pair", "tmh", "Berkeley DB", "times as fast", "wanted"});
@@ -238,6 +317,9 @@ int main(int argc, char **argv) {
       .capture_default_str()
       .check_positive();
   app.add_option("--contended", options.contended, "pairs of each process for one object")
+      .capture_default_str()
+      .check_positive();
+  app.add_option("--rings", options.rings, "rings of each size")
       .capture_default_str()
       .check_positive();
   return tmh::bench::run_bench(app, argc, argv,
