@@ -7,15 +7,14 @@ namespace tmh::lock {
 
 void Requests::release(CellIndex locker, CellIndex index) noexcept {
   RequestCell &request = file_.request(index);
-  const auto is_in_bucket = [&] {
-    const RequestState state = request.state.load(std::memory_order_acquire);
-    return state == RequestState::kHeld || state == RequestState::kWaiting;
-  };
-  if (is_in_bucket()) {
+  if (request.state.load(std::memory_order_acquire) != RequestState::kNone) {
+    // Also of a victim: behind the lock, the look that has failed it has taken it out of its queue.
     HeldBucket bucket(file_, cells_, locker, request.bucket.load(std::memory_order_relaxed));
     // Another one may have made it, and die before the cell is free: published by the state.
     request.keeper.store(locker, std::memory_order_relaxed);
-    if (is_in_bucket()) bucket.remove(index, RequestState::kNone);
+    const RequestState state = request.state.load(std::memory_order_relaxed);
+    if (state == RequestState::kHeld || state == RequestState::kWaiting)
+      bucket.remove(index, RequestState::kNone);
   }
   request.state.store(RequestState::kNone, std::memory_order_relaxed);
   unlist(locker, index);

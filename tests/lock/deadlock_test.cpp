@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "levels/lock/lock.h"
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/futex.h"
 #include "tests/support/children.h"
 #include "tests/support/lock_rig.h"
@@ -231,6 +233,53 @@ TEST_F(DeadlockTest, AWakeUpThatIsLostIsSeen) {
   table_->end(holder);
 }
 #endif
+
+// A look that is held between the store that makes a request a victim's and its way out of the
+// queue: the victim's cell is still there.
+struct HeldLook {
+  static inline thread_local bool is_mine = false;
+  static inline std::vector<std::atomic<std::uint32_t> *> wakes;
+  static inline std::atomic<bool> has_returned;
+  static inline bool has_returned_early;
+
+  static void on_step(observe::Step step) {
+    if (!is_mine || step != observe::Step::kLockReleased) return;
+    is_mine = false;
+    // The victim may wake by itself.
+    for (int i = 0; i < 50 && !has_returned.load(); ++i) {
+      for (std::atomic<std::uint32_t> *const wake : wakes) platform::futex_wake(*wake);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    has_returned_early = has_returned.load();
+  }
+};
+
+TEST_F(DeadlockTest, AVictimStaysUntilItIsOutOfItsQueue) {
+  look_only_when_told();
+  HeldLook::wakes.clear();
+  HeldLook::has_returned.store(false);
+  HeldLook::has_returned_early = false;
+  const std::array<LockerId, 2> lockers = {begin(), begin()};
+  for (std::size_t i = 0; i < lockers.size(); ++i) {
+    EXPECT_EQ(take(lockers[i], i), Errc::kOk);
+    const lock::CellIndex cell{static_cast<std::uint32_t>(lockers[i])};
+    HeldLook::wakes.push_back(&table_->file().locker(cell).wake);
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < lockers.size(); ++i)
+    threads.emplace_back([&, i] {
+      if (take(lockers[i], 1 - i) == Errc::kDeadlock) HeldLook::has_returned.store(true);
+      table_->end(lockers[i]);
+    });
+  EXPECT_TRUE(poll_until([&] { return is_waiting(lockers[0]) && is_waiting(lockers[1]); }));
+  observe::set_step_hook(&HeldLook::on_step);
+  HeldLook::is_mine = true;
+  EXPECT_EQ(table_->look(), 1u);
+  for (std::thread &thread : threads) thread.join();
+  observe::set_step_hook(nullptr);
+  EXPECT_TRUE(HeldLook::has_returned.load());
+  EXPECT_FALSE(HeldLook::has_returned_early);
+}
 
 struct Choice {
   Victim victim;
