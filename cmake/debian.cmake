@@ -25,7 +25,7 @@ set(CPACK_DEBIAN_LIBTMH0_PACKAGE_NAME libtmh0)
 set(CPACK_DEBIAN_LIBTMH0_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_LIBTMH0_DESCRIPTION
     "transactional memory hierarchy, shared libraries\n \
-libtmh (C++), libxac and libtmh-tp (C), and libtmhperf: memory-mapped files as\n \
+libtmh (C++), libxac, libtmh-tp and libtmh-db (C), and libtmhperf: memory-mapped files as\n \
 transactional memory between any number of processes.")
 
 set(CPACK_DEBIAN_LIBTMH-DEV_PACKAGE_NAME libtmh-dev)

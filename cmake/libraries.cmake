@@ -1,7 +1,7 @@
-# libtmh, libxac, libtmh-tp and libtmhperf, shared and static. tmh::tmh, tmh::xac, tmh::tp and
-# tmh::perf are the shared ones, tmh::tmh_static, tmh::xac_static, tmh::tp_static and
-# (inside this project only) tmh::perf_static the static ones; inside this project and after
-# find_package(tmh) they have the same names.
+# libtmh, libxac, libtmh-tp, libtmh-db and libtmhperf, shared and static. tmh::tmh, tmh::xac,
+# tmh::tp, tmh::db and tmh::perf are the shared ones, tmh::tmh_static, tmh::xac_static,
+# tmh::tp_static, tmh::db_static and (inside this project only) tmh::perf_static the static ones;
+# inside this project and after find_package(tmh) they have the same names.
 set(TMH_LAYERS platform observe storage storage/log storage/heap levels/line levels/lock
   levels/page/shared levels/page/versions levels/page/redo levels/page/publish levels/page/views
   levels/page/touch levels/page hierarchy/exchange hierarchy/threads hierarchy/durability
@@ -98,6 +98,17 @@ foreach(library tmh-tp tmh-tp_static)
 endforeach()
 add_library(tmh::tp ALIAS tmh-tp)
 add_library(tmh::tp_static ALIAS tmh-tp_static)
+
+# dbopen() of db(3), apart: nobody gets that name who has not asked for it.
+file(GLOB DB_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libdb/*.cpp")
+tmh_add_library(tmh-db SOURCES ${DB_SOURCES})
+target_compile_options(tmh-db_objects PRIVATE ${TMH_CODE_FLAGS})
+foreach(library tmh-db tmh-db_static)
+  string(REPLACE "tmh-db" "db" exported ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${exported})
+endforeach()
+add_library(tmh::db ALIAS tmh-db)
+add_library(tmh::db_static ALIAS tmh-db_static)
 
 # A library of its own, so that only who counts events depends on libpfm4.
 if(TMH_BUILD_TOOLS)

@@ -1,5 +1,5 @@
 # cmake --install: headers, libraries, the tmh command, manual pages, the CMake package
-# (find_package(tmh)) and pkg-config files (tmh, xac, tmh-tp, tmhperf). Everything is found
+# (find_package(tmh)) and pkg-config files (tmh, xac, tmh-tp, tmh-db, tmhperf). Everything is found
 # relative to where it lies, so that a prefix can be moved.
 # Four components, which are the Debian packages of cpack -G DEB: libtmh0 (shared libraries),
 # libtmh-dev, tmh-tools, libtmh-itm.
@@ -9,7 +9,8 @@ set(to_runtime COMPONENT libtmh0)
 set(to_dev COMPONENT libtmh-dev)
 set(to_tools COMPONENT tmh-tools)
 
-install(TARGETS tmh tmh_static xac xac_static tmh-tp tmh-tp_static EXPORT tmh_targets
+install(TARGETS tmh tmh_static xac xac_static tmh-tp tmh-tp_static tmh-db tmh-db_static
+        EXPORT tmh_targets
         LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev ARCHIVE ${to_dev})
 if(TARGET tmhperf)
   install(TARGETS tmhperf EXPORT tmh_targets LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev)
@@ -65,7 +66,7 @@ install(FILES "${PROJECT_BINARY_DIR}/tmh-config.cmake"
 
 file(RELATIVE_PATH pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-set(pc_files tmh xac tmh-tp)
+set(pc_files tmh xac tmh-tp tmh-db)
 if(TARGET tmhperf)
   list(APPEND pc_files tmhperf)
 endif()

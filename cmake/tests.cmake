@@ -129,6 +129,10 @@ tmh_test_programs_of(programs tp)
 foreach(program ${programs})
   target_link_libraries(${program} PRIVATE tmh::tp_static)
 endforeach()
+tmh_test_programs_of(programs db)
+foreach(program ${programs})
+  target_link_libraries(${program} PRIVATE tmh::db_static)
+endforeach()
 # kill_containers_test, which is not quick
 target_compile_definitions(death_full_tests PRIVATE
   TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")

@@ -74,6 +74,8 @@ MAY_INCLUDE = {
     # Transactions of many instances, and the locks that they hold.
     "compat/libtp/": ["include/", "platform/", "observe/", "storage/page_id.h", "hierarchy/",
                       "levels/lock/"],
+    # Serial code, which knows no transaction.
+    "compat/libdb/": ["include/", ASSERT],
     # A library of its own on level 1 alone.
     "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
     # The engine of its methods pages, and what that engine brings to a program.

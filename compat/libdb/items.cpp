@@ -1,0 +1,232 @@
+// compat/libdb/items.cpp -- items and chains, loaded and stored through a store's pages.
+#include "compat/libdb/items.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "compat/libdb/failure.h"
+#include "compat/libdb/private_store.h"
+
+namespace tmh::db {
+
+namespace {
+
+template <class T>
+[[nodiscard]] T load(Bytes from, std::size_t at) noexcept {
+  TMH_ASSERT(at + sizeof(T) <= from.size());
+  T value;
+  std::memcpy(&value, from.data() + at, sizeof value);
+  return value;
+}
+void append(std::vector<std::byte> *to, Bytes bytes) {
+  const std::size_t before = to->size();
+  to->resize(before + bytes.size());
+  if (!bytes.empty()) std::memcpy(to->data() + before, bytes.data(), bytes.size());
+}
+template <class T>
+void append_value(std::vector<std::byte> *to, const T &value) {
+  append(to, {reinterpret_cast<const std::byte *>(&value), sizeof value});
+}
+
+// An overflow page: the next one at 8, its bytes at 16, they begin behind the head.
+constexpr std::uint32_t kChainNext = 8, kChainBytes = 16;
+
+}  // namespace
+
+template <class Store>
+Item Items<Store>::parse(const S &slots, std::uint32_t index) {
+  return parse_item(slots.item(index, &item_copy_), slots.kind() == PageKind::kInner && index != 0);
+}
+
+template <class Store>
+Item Items<Store>::parse_item(Bytes item, bool has_child) {
+  Item parsed;
+  parsed.head = load<std::uint16_t>(item, 0);
+  std::size_t at = 2;
+  if (has_child) {
+    parsed.child = load<PageId>(item, at);
+    at += sizeof(PageId);
+  }
+  const std::size_t key_bytes =
+      (parsed.head & kBigKey) != 0 ? kBigBytes : std::size_t{parsed.head} & kKeyBytes;
+  parsed.key = item.subspan(at, key_bytes);
+  parsed.data = item.subspan(at + key_bytes);
+  return parsed;
+}
+
+template <class Store>
+bool Items<Store>::is_sound(const typename Store::Page &page) noexcept {
+  S slots(page);
+  switch (slots.kind()) {
+    case PageKind::kFree:
+      return true;
+    case PageKind::kOverflow:
+      return page.template load<std::uint32_t>(kChainBytes) <= page.bytes() - S::kHeadBytes;
+    case PageKind::kLeaf:
+    case PageKind::kInner:
+      break;
+    default:
+      return false;
+  }
+  const bool is_inner = slots.kind() == PageKind::kInner;
+  if (!slots.check() || slots.count() == 0 || (slots.level() != 0) != is_inner ||
+      slots.level() >= kTreeLevelsMax || (is_inner && slots.count() < 2))
+    return false;
+  if ((slots.item_bytes(0) == 0) != (slots.right() == 0)) return false;
+  for (std::uint32_t i = slots.item_bytes(0) == 0 ? 1 : 0; i < slots.count(); ++i) {
+    const std::size_t fixed = is_inner && i != 0 ? 2 + sizeof(PageId) : 2;
+    const std::size_t bytes = slots.item_bytes(i);
+    if (bytes < fixed) return false;
+    const auto head = page.template load<std::uint16_t>(slots.offset(i));
+    const std::size_t key = (head & kBigKey) != 0 ? kBigBytes : std::size_t{head} & kKeyBytes;
+    const bool has_data = !is_inner && i != 0;
+    if (bytes < fixed + key || (!has_data && bytes != fixed + key)) return false;
+    if ((head & kBigData) != 0 && (!has_data || bytes != fixed + key + kBigBytes)) return false;
+  }
+  return true;
+}
+
+template <class Store>
+void Items<Store>::load_big(Bytes reference, std::vector<std::byte> *to) {
+  TMH_ASSERT(reference.size() == kBigBytes && to != nullptr);
+  const Big big = load<Big>(reference, 0);
+  to->clear();
+  // Each page has a byte at least, so a ring ends, too.
+  for (PageId id = big.first; to->size() < big.bytes;) {
+    const typename Store::Page chain = store_.read(id);
+    if (S(chain).kind() != PageKind::kOverflow) throw Failure{EINVAL};
+    const auto bytes = chain.template load<std::uint32_t>(kChainBytes);
+    if (bytes == 0 || bytes > big.bytes - to->size()) throw Failure{EINVAL};
+    append(to, chain.view(S::kHeadBytes, bytes, &chain_copy_));
+    id = chain.template load<PageId>(kChainNext);
+  }
+}
+
+template <class Store>
+Big Items<Store>::store_big(Bytes bytes) {
+  if (bytes.size() > ~std::uint32_t{0}) throw Failure{EFBIG};
+  Big big{0, static_cast<std::uint32_t>(bytes.size())};
+  const std::size_t room = store_.page_bytes() - S::kHeadBytes;
+  // The last page first, so that each knows the next one.
+  const std::size_t pages = std::max<std::size_t>(1, (bytes.size() + room - 1) / room);
+  for (std::size_t i = pages; i-- > 0;) {
+    const Bytes part = bytes.subspan(i * room, std::min(room, bytes.size() - i * room));
+    const PageId id = store_.make();
+    S slots = S(store_.write(id));
+    slots.make(PageKind::kOverflow, 0, id);
+    slots.page().store(kChainNext, big.first);
+    slots.page().store(kChainBytes, static_cast<std::uint32_t>(part.size()));
+    slots.page().store_bytes(S::kHeadBytes, part);
+    big.first = id;
+  }
+  return big;
+}
+
+template <class Store>
+void Items<Store>::release_big(Bytes reference) {
+  const Big big = load<Big>(reference, 0);
+  std::uint64_t done = 0;
+  for (PageId id = big.first; done < big.bytes;) {
+    const typename Store::Page chain = store_.read(id);
+    const auto bytes = chain.template load<std::uint32_t>(kChainBytes);
+    if (S(chain).kind() != PageKind::kOverflow || bytes == 0) throw Failure{EINVAL};
+    const auto next = chain.template load<PageId>(kChainNext);
+    store_.release(id);
+    done += bytes;
+    id = next;
+  }
+}
+
+template <class Store>
+void Items<Store>::load_data(const S &slots, std::uint32_t index, std::vector<std::byte> *to) {
+  const Item item = parse(slots, index);
+  if ((item.head & kBigData) != 0) {
+    load_big(item.data, to);
+  } else {
+    to->assign(item.data.begin(), item.data.end());
+  }
+}
+
+// Of the item's key, and its data.
+template <class Store>
+void Items<Store>::release_bigs(const S &slots, std::uint32_t index) {
+  const Item item = parse(slots, index);
+  if ((item.head & kBigKey) != 0) release_big(item.key);
+  if ((item.head & kBigData) != 0) release_big(item.data);
+}
+
+template <class Store>
+void Items<Store>::put_key(Bytes key, std::vector<std::byte> *item) {
+  std::uint16_t head = load<std::uint16_t>(*item, 0);
+  if (key.size() > inline_max_) {
+    head |= kBigKey;
+    append_value(item, store_big(key));
+  } else {
+    head |= static_cast<std::uint16_t>(key.size());
+    append(item, key);
+  }
+  std::memcpy(item->data(), &head, sizeof head);
+}
+
+template <class Store>
+void Items<Store>::make_record(Bytes key, Bytes data, std::vector<std::byte> *item) {
+  const std::size_t key_bytes = key.size() > inline_max_ ? kBigBytes : key.size();
+  const bool is_data_big = key_bytes + data.size() > inline_max_;
+  TMH_ASSERT(item != nullptr);
+  item->clear();
+  append_value(item, static_cast<std::uint16_t>(is_data_big ? kBigData : 0));
+  // A key that leaves no room for where its data lies goes, too.
+  if (is_data_big && key.size() <= inline_max_ && key.size() + kBigBytes > inline_max_) {
+    const auto head = static_cast<std::uint16_t>(kBigData | kBigKey);
+    std::memcpy(item->data(), &head, sizeof head);
+    append_value(item, store_big(key));
+  } else {
+    put_key(key, item);
+  }
+  if (is_data_big) {
+    append_value(item, store_big(data));
+  } else {
+    append(item, data);
+  }
+}
+
+template <class Store>
+void Items<Store>::make_child(PageId child, Bytes key, std::vector<std::byte> *item) {
+  item->clear();
+  append_value(item, std::uint16_t{0});
+  append_value(item, child);
+  put_key(key, item);
+}
+
+template <class Store>
+void Items<Store>::make_high(Bytes key, std::vector<std::byte> *item) {
+  item->clear();
+  append_value(item, std::uint16_t{0});
+  put_key(key, item);
+}
+
+template <class Store>
+Bytes Items<Store>::key_of(const S &slots, std::uint32_t index, std::vector<std::byte> *copy) {
+  const Item item = parse(slots, index);
+  if ((item.head & kBigKey) == 0) return item.key;
+  load_big(item.key, copy);
+  return *copy;
+}
+
+template <class Store>
+std::vector<std::byte> Items<Store>::copied_key(const S &slots, std::uint32_t index) {
+  std::vector<std::byte> copy;
+  const Bytes key = key_of(slots, index, &copy);
+  return {key.begin(), key.end()};
+}
+
+template <class Store>
+std::size_t Items<Store>::separator_bytes_max(const Item &item) const noexcept {
+  // Of a big key the first bytes may do, which lie in the page.
+  return 2 + ((item.head & kBigKey) != 0 ? inline_max_ : item.key.size());
+}
+
+template class Items<PrivateStore>;
+
+}  // namespace tmh::db

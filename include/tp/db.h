@@ -1,0 +1,124 @@
+/* tp/db.h -- db(3) of 4.4BSD: records in B-trees, by dbopen().
+ *
+ * The interface of version 1.85, source by source: what includes <db.h> of that version compiles
+ * with this file in its place (bsd/db.h includes it by that name). Link with -ltmh-db. A call
+ * returns 0; 1 where the key is not there, or is there already; -1 and errno.
+ * What get and seq deliver lies in the handle until its next call.
+ * Contexts: a handle is one thread's at a time; different handles are any threads'. Not in a signal
+ * handler. A callback may leave its call by longjmp(); in one, calls of its own handle fail with
+ * EBUSY.
+ * Source: dbopen(3), btree(3) of 4.4BSD; LIBTP 4.4. What differs: compat/libdb/README.md. */
+#ifndef TP_DB_H
+#define TP_DB_H
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RET_ERROR (-1)
+#define RET_SUCCESS 0
+#define RET_SPECIAL 1
+
+typedef uint32_t pgno_t;
+typedef uint16_t indx_t;
+typedef uint32_t recno_t;
+#define MAX_PAGE_NUMBER 0xffffffff
+#define MAX_PAGE_OFFSET 65535
+#define MAX_REC_NUMBER 0xffffffff
+
+typedef struct {
+  void *data;
+  size_t size;
+} DBT;
+
+/* What a call is to do; each by the calls that take it. */
+#define R_CURSOR 1      /* del, put, seq */
+#define __R_UNUSED 2
+#define R_FIRST 3       /* seq */
+#define R_IAFTER 4      /* put: DB_RECNO */
+#define R_IBEFORE 5     /* put: DB_RECNO */
+#define R_LAST 6        /* seq: DB_BTREE, DB_RECNO */
+#define R_NEXT 7        /* seq */
+#define R_NOOVERWRITE 8 /* put */
+#define R_PREV 9        /* seq: DB_BTREE, DB_RECNO */
+#define R_SETCURSOR 10  /* put: DB_BTREE, DB_RECNO */
+#define R_RECNOSYNC 11  /* sync: DB_RECNO */
+
+typedef enum { DB_BTREE, DB_HASH, DB_RECNO } DBTYPE;
+
+/* In `flags` of dbopen(): no effect, as in 1.85. */
+#define DB_LOCK 0x20000000
+#define DB_SHMEM 0x40000000
+#define DB_TXN 0x80000000
+
+typedef struct __db {
+  DBTYPE type;
+  int (*close)(struct __db *);
+  int (*del)(const struct __db *, const DBT *, unsigned int);
+  int (*get)(const struct __db *, const DBT *, DBT *, unsigned int);
+  int (*put)(const struct __db *, DBT *, const DBT *, unsigned int);
+  int (*seq)(const struct __db *, DBT *, DBT *, unsigned int);
+  int (*sync)(const struct __db *, unsigned int);
+  void *internal;
+  int (*fd)(const struct __db *);
+} DB;
+
+#define BTREEMAGIC 0x053162
+#define BTREEVERSION 3
+
+/* 0 or null: what is usual. */
+typedef struct {
+  unsigned long flags;    /* R_DUP */
+  unsigned int cachesize; /* bytes of pages in memory */
+  int maxkeypage;         /* no effect */
+  int minkeypage;         /* keys that a page has room for; 2 */
+  unsigned int psize;     /* bytes of a page, 512 to 65536; the file system's block */
+  int (*compare)(const DBT *, const DBT *);
+  /* Bytes of the second key that tell it from the first, which is smaller. */
+  size_t (*prefix)(const DBT *, const DBT *);
+  int lorder; /* 1234, 4321: no effect, a file can be read on any machine */
+} BTREEINFO;
+#define R_DUP 0x01
+
+#define HASHMAGIC 0x061561
+#define HASHVERSION 2
+
+typedef struct {
+  unsigned int bsize;
+  unsigned int ffactor;
+  unsigned int nelem;
+  unsigned int cachesize;
+  uint32_t (*hash)(const void *, size_t);
+  int lorder;
+} HASHINFO;
+
+typedef struct {
+  unsigned long flags; /* R_FIXEDLEN, R_NOKEY, R_SNAPSHOT */
+  unsigned int cachesize;
+  unsigned int psize;
+  int lorder;
+  size_t reclen;
+  unsigned char bval;
+  char *bfname;
+} RECNOINFO;
+#define R_FIXEDLEN 0x01
+#define R_NOKEY 0x02
+#define R_SNAPSHOT 0x04
+
+/* file: null is a database in memory, which ends with its handle; flags are then O_RDWR. flags:
+ * of open(2), without O_WRONLY. openinfo: BTREEINFO. Null and errno: EINVAL, a number that is out
+ * of range, or a file that is no database of this type; ENOSYS, a type that is not here yet; what
+ * open(2) says. */
+DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
