@@ -18,19 +18,11 @@
 #include <vector>
 
 #include "compat/libdb/items.h"
+#include "compat/libdb/key_order.h"
 #include "compat/libdb/slots.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
-
-// How keys are ordered: callbacks of the user's, or bytes.
-class KeyOrder {
- public:
-  virtual ~KeyOrder() = default;
-  [[nodiscard]] virtual int compare(Bytes a, Bytes b) const = 0;
-  // How many bytes of `high` tell it from `low`, which is smaller.
-  [[nodiscard]] virtual std::size_t telling_bytes(Bytes low, Bytes high) const = 0;
-};
 
 enum class Found : std::uint8_t { kYes, kNo };
 enum class Put : std::uint8_t { kAny, kNew, kAtCursor, kAnySetCursor };

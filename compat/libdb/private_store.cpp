@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "compat/libdb/failure.h"
+#include "compat/libdb/file_bytes.h"
 #include "compat/libdb/slots.h"
 
 namespace tmh::db {
@@ -31,26 +32,6 @@ static_assert(sizeof(Head) == kHeadBytes);
 static_assert(kHeadBytes + PrivateStore::kOwnBytes <= kPageBytesMin);
 
 [[noreturn]] void fail(int number) { throw Failure{number}; }
-
-// False: the file ends before.
-bool read_at(int file, void *to, std::size_t bytes, std::uint64_t offset) {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t got = ::pread(file, static_cast<char *>(to) + done, bytes - done,
-                                static_cast<off_t>(offset + done));
-    if (got == 0) return false;
-    if (got < 0 && errno != EINTR) fail(errno);
-    if (got > 0) done += static_cast<std::size_t>(got);
-  }
-  return true;
-}
-void write_at(int file, const void *from, std::size_t bytes, std::uint64_t offset) {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t put = ::pwrite(file, static_cast<const char *>(from) + done, bytes - done,
-                                 static_cast<off_t>(offset + done));
-    if (put < 0 && errno != EINTR) fail(errno);
-    if (put > 0) done += static_cast<std::size_t>(put);
-  }
-}
 
 }  // namespace
 
@@ -98,7 +79,7 @@ void PrivateStore::begin_file(std::uint32_t page_bytes) {
 
 void PrivateStore::read_head() {
   std::byte bytes[kHeadBytes + kOwnBytes];
-  if (!read_at(file_, bytes, sizeof bytes, 0)) fail(EINVAL);
+  if (read_at(file_, bytes, sizeof bytes, 0) != sizeof bytes) fail(EINVAL);
   Head head;
   std::memcpy(&head, bytes, sizeof head);
   struct stat found {};
@@ -139,8 +120,8 @@ PrivateStore::Frame &PrivateStore::frame_of(PageId page) {
     return frame;
   }
   Frame &frame = new_frame(page);
-  const bool is_whole =
-      read_at(file_, frame.bytes.get(), page_bytes_, std::uint64_t{page} * page_bytes_);
+  const bool is_whole = read_at(file_, frame.bytes.get(), page_bytes_,
+                                std::uint64_t{page} * page_bytes_) == page_bytes_;
   const PlainPage bytes(frame.bytes.get(), page_bytes_);
   // Who has written its number there has written the page.
   if (!is_whole || Slots<PlainPage>(bytes).own() != page || !is_sound_(bytes)) {
@@ -200,7 +181,7 @@ PageId PrivateStore::make() {
 }
 
 void PrivateStore::release(PageId page) {
-  TMH_ASSERT(is_changing_);
+  TMH_ASSERT(is_changing_ && page != free_);
   Slots<Page> slots(write(page));
   slots.make(PageKind::kFree, 0, page);
   slots.set_left(free_);
@@ -257,6 +238,7 @@ void PrivateStore::begin_operation(bool is_in_callback) {
 
 // From the hand on, what nobody has asked for since it came by.
 void PrivateStore::evict() {
+  TMH_ASSERT(file_ >= 0 && frames_count_ > frames_max_);
   std::size_t left = frames_count_ - frames_max_ / 8 * 7;
   for (std::size_t looked = 0; looked < 2 * frames_.size() && left != 0; ++looked) {
     if (++hand_ >= frames_.size()) hand_ = 0;
@@ -274,6 +256,7 @@ void PrivateStore::evict() {
 }
 
 void PrivateStore::write_back(PageId page, Frame *frame) {
+  TMH_ASSERT(frame->is_dirty && is_writable_);
   write_at(file_, frame->bytes.get(), page_bytes_, std::uint64_t{page} * page_bytes_);
   frame->is_dirty = false;
 }

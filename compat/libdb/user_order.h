@@ -3,17 +3,12 @@
 
 #include <tp/db.h>
 
-#include <cstdint>
+#include <cstddef>
 
-#include "compat/libdb/btree.h"
+#include "compat/libdb/calls.h"
+#include "compat/libdb/key_order.h"
 
 namespace tmh::db {
-
-// Which call of a handle runs, and whether it is in a callback of the user's.
-struct Calls {
-  std::uint64_t serial = 0;
-  bool is_in_callback = false;
-};
 
 class UserOrder final : public KeyOrder {
  public:

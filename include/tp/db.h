@@ -1,4 +1,4 @@
-/* tp/db.h -- db(3) of 4.4BSD: records in B-trees, by dbopen().
+/* tp/db.h -- db(3) of 4.4BSD: records in B-trees and by number, by dbopen().
  *
  * The interface of version 1.85, source by source: what includes <db.h> of that version compiles
  * with this file in its place (bsd/db.h includes it by that name). Link with -ltmh-db. A call
@@ -7,7 +7,8 @@
  * Contexts: a handle is one thread's at a time; different handles are any threads'. Not in a signal
  * handler. A callback may leave its call by longjmp(); in one, calls of its own handle fail with
  * EBUSY.
- * Source: dbopen(3), btree(3) of 4.4BSD; LIBTP 4.4. What differs: compat/libdb/README.md. */
+ * Source: dbopen(3), btree(3), recno(3) of 4.4BSD; LIBTP 4.4. What differs:
+ * compat/libdb/README.md. */
 #ifndef TP_DB_H
 #define TP_DB_H
 
@@ -98,23 +99,24 @@ typedef struct {
   int lorder;
 } HASHINFO;
 
+/* A null RECNOINFO: lines of a text. */
 typedef struct {
-  unsigned long flags; /* R_FIXEDLEN, R_NOKEY, R_SNAPSHOT */
+  unsigned long flags; /* R_FIXEDLEN; R_NOKEY, R_SNAPSHOT: no effect, the text is read at once */
   unsigned int cachesize;
   unsigned int psize;
   int lorder;
-  size_t reclen;
-  unsigned char bval;
-  char *bfname;
+  size_t reclen;      /* of R_FIXEDLEN: bytes of each record */
+  unsigned char bval; /* the byte behind each record, or, R_FIXEDLEN, the one that fills it up */
+  char *bfname;       /* the file of the tree; null: it is in memory */
 } RECNOINFO;
 #define R_FIXEDLEN 0x01
 #define R_NOKEY 0x02
 #define R_SNAPSHOT 0x04
 
 /* file: null is a database in memory, which ends with its handle; flags are then O_RDWR. flags:
- * of open(2), without O_WRONLY. openinfo: BTREEINFO. Null and errno: EINVAL, a number that is out
- * of range, or a file that is no database of this type; ENOSYS, a type that is not here yet; what
- * open(2) says. */
+ * of open(2), without O_WRONLY. openinfo: BTREEINFO, RECNOINFO. Null and errno: EINVAL, a number
+ * that is out of range, or a file that is no database of this type; ENOSYS, DB_HASH, which is not
+ * here yet; what open(2) says. */
 DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo);
 
 #ifdef __cplusplus

@@ -1,0 +1,139 @@
+// compat/libdb/btree_handle.cpp -- flags and numbers of btree(3), and what a tree's head says.
+#include "compat/libdb/btree_handle.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "compat/libdb/failure.h"
+#include "compat/libdb/items.h"
+#include "compat/libdb/open_numbers.h"
+#include "platform/assert.h"
+
+namespace tmh::db {
+
+namespace {
+
+// In the head's own bytes.
+struct TreeHead {
+  std::uint8_t type, has_duplicates;
+  std::uint16_t keys_min;
+};
+static_assert(sizeof(TreeHead) <= PrivateStore::kOwnBytes);
+
+[[noreturn]] void refuse(int number) { throw Failure{number}; }
+
+[[nodiscard]] PrivateStore::Settings checked(PrivateStore::Settings file, const BTREEINFO &info) {
+  if ((info.flags & ~static_cast<unsigned long>(R_DUP)) != 0) refuse(EINVAL);
+  if (info.minkeypage != 0 && (info.minkeypage < 2 || info.minkeypage > 0x7fff)) refuse(EINVAL);
+  file.page_bytes = checked_page_bytes(info.psize);
+  check_order(info.lorder);
+  file.cache_bytes = info.cachesize;
+  file.is_sound = [](const PlainPage &page) { return Items<PrivateStore>::is_sound(page); };
+  return file;
+}
+
+[[nodiscard]] int result_of(Found found) noexcept {
+  return found == Found::kYes ? RET_SUCCESS : RET_SPECIAL;
+}
+
+}  // namespace
+
+BtreeHandle::BtreeHandle(PrivateStore::Settings file, const BTREEINFO &info)
+    : Handle(DB_BTREE),
+      store_(checked(std::move(file), info)),
+      order_(info.compare, info.prefix, &calls_),
+      tree_(&store_, &order_, settings(info)) {
+  if (store_.is_new()) tree_.make();
+}
+
+// A new file's own are the user's; another one's are its own.
+Btree<PrivateStore>::Settings BtreeHandle::settings(const BTREEINFO &info) {
+  TreeHead head{DB_BTREE, (info.flags & R_DUP) != 0,
+                static_cast<std::uint16_t>(info.minkeypage == 0 ? 2 : info.minkeypage)};
+  if (store_.is_new()) {
+    std::byte own[PrivateStore::kOwnBytes] = {};
+    std::memcpy(own, &head, sizeof head);
+    store_.set_own(own);
+  } else {
+    std::memcpy(&head, store_.own().data(), sizeof head);
+    if (head.type != DB_BTREE || head.keys_min < 2) refuse(EINVAL);
+  }
+  return {head.has_duplicates != 0, head.keys_min};
+}
+
+int BtreeHandle::get(const DBT *key, DBT *data, unsigned flags) {
+  if (flags != 0 || data == nullptr) refuse(EINVAL);
+  const Found found = tree_.get(bytes_of(key), &data_);
+  if (found == Found::kYes) deliver(data_, data);
+  return result_of(found);
+}
+
+int BtreeHandle::put(DBT *key, const DBT *data, unsigned flags) {
+  Put how = Put::kAny;
+  switch (flags) {
+    case 0:
+      break;
+    case R_NOOVERWRITE:
+      how = Put::kNew;
+      break;
+    case R_SETCURSOR:
+      how = Put::kAnySetCursor;
+      break;
+    case R_CURSOR:
+      how = Put::kAtCursor;
+      break;
+    default:
+      refuse(EINVAL);
+  }
+  if (how == Put::kAtCursor && !tree_.is_on_record()) refuse(EINVAL);
+  if (!store_.is_writable()) refuse(EPERM);
+  return result_of(tree_.put(bytes_of(key), bytes_of(data), how));
+}
+
+int BtreeHandle::del(const DBT *key, unsigned flags) {
+  if (flags != 0 && flags != R_CURSOR) refuse(EINVAL);
+  if (flags == R_CURSOR && !tree_.has_cursor()) refuse(EINVAL);
+  if (!store_.is_writable()) refuse(EPERM);
+  return result_of(flags == R_CURSOR ? tree_.erase_at_cursor() : tree_.erase(bytes_of(key)));
+}
+
+int BtreeHandle::seq(DBT *key, DBT *data, unsigned flags) {
+  if (key == nullptr || data == nullptr) refuse(EINVAL);
+  Seek how = Seek::kAt;
+  switch (flags) {
+    case R_CURSOR:
+      break;
+    case R_FIRST:
+      how = Seek::kFirst;
+      break;
+    case R_LAST:
+      how = Seek::kLast;
+      break;
+    case R_NEXT:
+      how = Seek::kNext;
+      break;
+    case R_PREV:
+      how = Seek::kPrevious;
+      break;
+    default:
+      refuse(EINVAL);
+  }
+  const Bytes at = how == Seek::kAt ? bytes_of(key) : Bytes{};
+  const Found found = tree_.seek(how, at, &key_, &data_);
+  if (found == Found::kYes) {
+    deliver(key_, key);
+    deliver(data_, data);
+  }
+  return result_of(found);
+}
+
+int BtreeHandle::sync(unsigned flags) {
+  if (flags != 0) refuse(EINVAL);
+  TMH_ASSERT(!calls_.is_in_callback);
+  store_.sync();
+  return RET_SUCCESS;
+}
+
+}  // namespace tmh::db
