@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compat/libdb/found.h"
 #include "compat/libdb/items.h"
 #include "compat/libdb/key_order.h"
 #include "compat/libdb/slots.h"
@@ -24,7 +25,6 @@
 
 namespace tmh::db {
 
-enum class Found : std::uint8_t { kYes, kNo };
 enum class Put : std::uint8_t { kAny, kNew, kAtCursor, kAnySetCursor };
 enum class Seek : std::uint8_t { kAt, kFirst, kLast, kNext, kPrevious };
 

@@ -5,10 +5,12 @@
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "compat/libdb/btree_handle.h"
 #include "compat/libdb/failure.h"
+#include "compat/libdb/hash_handle.h"
 #include "compat/libdb/recno_handle.h"
 
 namespace tmh::db {
@@ -27,11 +29,16 @@ std::unique_ptr<Handle> open_handle(const char *file, int flags, int mode, DBTYP
     const TextFile::Settings text{.path = path, .flags = static_cast<int>(given), .mode = mode};
     return std::make_unique<RecnoHandle>(text, static_cast<const RECNOINFO *>(openinfo));
   }
-  if (type != DB_BTREE) throw Failure{type == DB_HASH ? ENOSYS : EINVAL};
   PrivateStore::Settings settings;
   settings.path = path;
   settings.flags = static_cast<int>(given);
   settings.mode = mode;
+  if (type == DB_HASH) {
+    const HASHINFO info =
+        openinfo != nullptr ? *static_cast<const HASHINFO *>(openinfo) : HASHINFO{};
+    return std::make_unique<HashHandle>(std::move(settings), info);
+  }
+  if (type != DB_BTREE) throw Failure{EINVAL};
   const BTREEINFO info =
       openinfo != nullptr ? *static_cast<const BTREEINFO *>(openinfo) : BTREEINFO{};
   return std::make_unique<BtreeHandle>(std::move(settings), info);

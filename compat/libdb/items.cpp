@@ -60,6 +60,7 @@ bool Items<Store>::is_sound(const typename Store::Page &page) noexcept {
   S slots(page);
   switch (slots.kind()) {
     case PageKind::kFree:
+    case PageKind::kDirectory:
       return true;
     case PageKind::kOverflow:
       return page.template load<std::uint32_t>(kChainBytes) <= page.bytes() - S::kHeadBytes;

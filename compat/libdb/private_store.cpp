@@ -134,6 +134,7 @@ PrivateStore::Frame &PrivateStore::frame_of(PageId page) {
 }
 
 PrivateStore::Frame &PrivateStore::new_frame(PageId page) {
+  TMH_ASSERT(page != 0);
   if (page >= frames_.size()) frames_.resize(std::max<std::size_t>(page + 1, frames_.size() * 2));
   TMH_ASSERT(frames_[page] == nullptr);
   used_.reserve(used_.size() + 1);

@@ -14,7 +14,13 @@
 
 namespace tmh::db {
 
-enum class PageKind : std::uint8_t { kFree = 0, kLeaf = 1, kInner = 2, kOverflow = 3 };
+enum class PageKind : std::uint8_t {
+  kFree = 0,
+  kLeaf = 1,
+  kInner = 2,
+  kOverflow = 3,
+  kDirectory = 4
+};
 
 template <class Page>
 class Slots {

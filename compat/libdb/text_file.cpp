@@ -34,7 +34,7 @@ TextFile::~TextFile() {
 }
 
 void TextFile::read(const std::function<void(Bytes record)> &take) const {
-  TMH_ASSERT(file_ >= 0);
+  TMH_ASSERT(file_ >= 0 && take != nullptr);
   std::vector<std::byte> record, buffer(kBufferBytes);
   for (;;) {
     const ssize_t got = ::read(file_, buffer.data(), buffer.size());

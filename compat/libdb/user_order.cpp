@@ -2,31 +2,13 @@
 #include "compat/libdb/user_order.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
-#include "compat/libdb/failure.h"
+#include "compat/libdb/watched.h"
 
 namespace tmh::db {
 
 namespace {
-
-// DBT has no const; 1.85's own callbacks are trusted as far.
-[[nodiscard]] DBT dbt_of(Bytes bytes) noexcept {
-  return {const_cast<std::byte *>(bytes.data()), bytes.size()};
-}
-
-// It may leave by longjmp(): the next call of the handle finds that it is in a callback.
-template <class Call>
-auto watched(Calls &calls, const Call &call) {
-  TMH_ASSERT(!calls.is_in_callback);
-  const std::uint64_t serial = calls.serial;
-  calls.is_in_callback = true;
-  const auto result = call();
-  calls.is_in_callback = false;
-  if (calls.serial != serial) throw Failure{EBUSY};
-  return result;
-}
 
 [[nodiscard]] std::size_t equal_bytes(Bytes a, Bytes b) noexcept {
   const std::size_t both = std::min(a.size(), b.size());

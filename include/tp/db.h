@@ -1,4 +1,4 @@
-/* tp/db.h -- db(3) of 4.4BSD: records in B-trees and by number, by dbopen().
+/* tp/db.h -- db(3) of 4.4BSD: B-trees, records by number and hash tables, by dbopen().
  *
  * The interface of version 1.85, source by source: what includes <db.h> of that version compiles
  * with this file in its place (bsd/db.h includes it by that name). Link with -ltmh-db. A call
@@ -7,7 +7,7 @@
  * Contexts: a handle is one thread's at a time; different handles are any threads'. Not in a signal
  * handler. A callback may leave its call by longjmp(); in one, calls of its own handle fail with
  * EBUSY.
- * Source: dbopen(3), btree(3), recno(3) of 4.4BSD; LIBTP 4.4. What differs:
+ * Source: dbopen(3), btree(3), recno(3), hash(3) of 4.4BSD; LIBTP 4.4. What differs:
  * compat/libdb/README.md. */
 #ifndef TP_DB_H
 #define TP_DB_H
@@ -91,11 +91,11 @@ typedef struct {
 #define HASHVERSION 2
 
 typedef struct {
-  unsigned int bsize;
-  unsigned int ffactor;
-  unsigned int nelem;
+  unsigned int bsize;   /* bytes of a bucket's page, a power of two */
+  unsigned int ffactor; /* records of a bucket; 0: until its page is full */
+  unsigned int nelem;   /* no effect: a table grows with its records */
   unsigned int cachesize;
-  uint32_t (*hash)(const void *, size_t);
+  uint32_t (*hash)(const void *, size_t); /* a file is opened with the one that it was made with */
   int lorder;
 } HASHINFO;
 
@@ -114,9 +114,9 @@ typedef struct {
 #define R_SNAPSHOT 0x04
 
 /* file: null is a database in memory, which ends with its handle; flags are then O_RDWR. flags:
- * of open(2), without O_WRONLY. openinfo: BTREEINFO, RECNOINFO. Null and errno: EINVAL, a number
- * that is out of range, or a file that is no database of this type; ENOSYS, DB_HASH, which is not
- * here yet; what open(2) says. */
+ * of open(2), without O_WRONLY. openinfo: BTREEINFO, RECNOINFO, HASHINFO; null is what is usual.
+ * Null and errno: EINVAL, a number that is out of range, or a file that is no database of this
+ * type; what open(2) says. */
 DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo);
 
 #ifdef __cplusplus

@@ -252,55 +252,94 @@ TEST_F(DbCallsTest, AnOrderThatIsNoneEndsEachCall) {
 
 // ---- Damaged files ----------------------------------------------------------------------------
 
-TEST_F(DbCallsTest, NoByteOfAFileLeadsOutOfIt) {
-  const std::string path = folder_ / "tree", damaged = folder_ / "damaged";
-  BTREEINFO info{};
-  info.psize = 512;
-  info.flags = R_DUP;
-  open(info, O_RDWR | O_CREAT, path.c_str());
-  std::mt19937_64 random(seed());
-  for (int i = 0; i < 300; ++i)
-    EXPECT_EQ(put(std::to_string(random() % 80) + std::string(random() % 9 == 0 ? 700 : 3, 'k'),
-                  std::string(random() % 7 == 0 ? 1500 : random() % 40, 'd')),
-              0);
-  for (int i = 0; i < 40; ++i) {
-    const std::string text = std::to_string(i) + "kkk";
-    const DBT key = dbt(text);
-    EXPECT_NE(db_->del(db_, &key, 0), -1);
-  }
-  EXPECT_EQ(db_->close(db_), 0);
-  db_ = nullptr;
-  const std::string sound = read_file(path);
-  for (int i = 0; i < 1500; ++i) {
-    std::string bytes = sound;
-    // Most of what leads somewhere lies at a page's beginning.
-    for (std::uint64_t n = 1 + random() % 4; n > 0; --n) {
-      const std::size_t page = random() % (bytes.size() / 512) * 512;
-      bytes[page + random() % (random() % 2 == 0 ? 64 : 512)] = static_cast<char>(random());
+class DamagedFileTest : public testing::TestWithParam<DBTYPE> {
+ protected:
+  DamagedFileTest() : random_(seed()) {}
+
+  static DB *open(std::string path) {
+    if (GetParam() == DB_RECNO) {
+      RECNOINFO info{};
+      info.psize = 512;
+      info.bfname = path.data();
+      return dbopen(nullptr, O_RDWR, 0600, DB_RECNO, &info);
     }
-    if (random() % 10 == 0) bytes.resize(random() % bytes.size());
-    std::ofstream(damaged, std::ios::binary | std::ios::trunc) << bytes;
-    db_ = dbopen(damaged.c_str(), O_RDWR, 0, DB_BTREE, nullptr);
-    if (db_ == nullptr) continue;
+    BTREEINFO tree{};
+    tree.psize = 512;
+    tree.flags = R_DUP;
+    HASHINFO table{};
+    table.bsize = 512;
+    return dbopen(path.c_str(), O_RDWR | O_CREAT, 0600, GetParam(),
+                  GetParam() == DB_HASH ? static_cast<const void *>(&table) : &tree);
+  }
+  // Of a record that may be there. The bytes are the test's.
+  DBT some_key() {
+    number_ = static_cast<recno_t>(1 + random_() % 200);
+    key_ = std::to_string(random_() % 80) + std::string(random_() % 9 == 0 ? 700 : 3, 'k');
+    if (GetParam() == DB_RECNO) return {&number_, sizeof number_};
+    return dbt(key_);
+  }
+  int put(DB *db) {
+    DBT key = some_key();
+    const std::string text(random_() % 7 == 0 ? 1500 : random_() % 40, 'd');
+    const DBT data = dbt(text);
+    return db->put(db, &key, &data, GetParam() == DB_RECNO && random_() % 2 == 0 ? R_IBEFORE : 0);
+  }
+  void use(DB *db) {
     DBT key{}, data{};
     std::size_t records = 0;
-    for (unsigned flags = R_FIRST; db_->seq(db_, &key, &data, flags) == 0 && records < 2000;
+    for (unsigned flags = R_FIRST; db->seq(db, &key, &data, flags) == 0 && records < 2000;
          flags = R_NEXT)
       ++records;
-    for (unsigned flags = R_LAST; db_->seq(db_, &key, &data, flags) == 0 && records < 4000;
+    for (unsigned flags = R_LAST; db->seq(db, &key, &data, flags) == 0 && records < 4000;
          flags = R_PREV)
       ++records;
     for (int call = 0; call < 30; ++call) {
-      const std::string text = std::to_string(random() % 80) + "kkk";
-      const DBT which = dbt(text);
-      if (call % 3 == 0) (void)db_->del(db_, &which, 0);
-      if (call % 3 == 1) (void)put(text, std::string(random() % 900, 'n'));
-      if (call % 3 == 2) (void)db_->get(db_, &which, &data, 0);
+      const DBT which = some_key();
+      if (call % 3 == 0) (void)db->del(db, &which, 0);
+      if (call % 3 == 1) (void)put(db);
+      if (call % 3 == 2) (void)db->get(db, &which, &data, 0);
     }
-    (void)db_->close(db_);
-    db_ = nullptr;
+  }
+
+  TempFolder folder_;
+  std::mt19937_64 random_;
+  std::string key_;
+  recno_t number_ = 0;
+};
+
+TEST_P(DamagedFileTest, NoByteOfItLeadsOutOfIt) {
+  const std::string path = folder_ / "sound", damaged = folder_ / "damaged";
+  DB *db = open(path);
+  ASSERT_NE(db, nullptr);
+  for (int i = 0; i < 300; ++i) EXPECT_EQ(put(db), 0);
+  for (int i = 0; i < 40; ++i) {
+    const DBT key = some_key();
+    EXPECT_NE(db->del(db, &key, 0), -1);
+  }
+  EXPECT_EQ(db->close(db), 0);
+  const std::string sound = read_file(path);
+  for (int i = 0; i < 700; ++i) {
+    std::string bytes = sound;
+    // Most of what leads somewhere lies at a page's beginning.
+    for (std::uint64_t n = 1 + random_() % 4; n > 0; --n) {
+      const std::size_t page = random_() % (bytes.size() / 512) * 512;
+      bytes[page + random_() % (random_() % 2 == 0 ? 64 : 512)] = static_cast<char>(random_());
+    }
+    if (random_() % 10 == 0) bytes.resize(random_() % bytes.size());
+    std::ofstream(damaged, std::ios::binary | std::ios::trunc) << bytes;
+    db = open(damaged);
+    if (db == nullptr) continue;
+    use(db);
+    (void)db->close(db);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, DamagedFileTest, testing::Values(DB_BTREE, DB_HASH, DB_RECNO),
+                         [](const auto &type) {
+                           return type.param == DB_BTREE  ? "Btree"
+                                  : type.param == DB_HASH ? "Hash"
+                                                          : "Recno";
+                         });
 
 }  // namespace
 }  // namespace tmh::test
