@@ -1,8 +1,8 @@
 // compat/libdb/hash_table.h -- records found by a hash of their keys, in buckets of pages: linear
 // hashing.
-// Shape:     page 1 is the directory's root: page numbers, u32 from 32 on, by the digits of a
-//            bucket's number; below it directories, and at last a bucket's first page. A bucket is a list of
-//            leaves (items.h) with empty high keys.
+// Shape:     page 1 is the root of the directory: page numbers, u32 from 32 on, by the digits of a
+//            bucket's number; below it directories, and at last a bucket's first page. A bucket is
+//            a list of leaves (items.h) with empty high keys.
 // Invariant: a record lies in the bucket that its hash says. Bucket b was split off of the bucket
 //            that has b's bits but the highest.
 // Method:    a new bucket comes when there are more records than `fill` in each, or when a bucket's
