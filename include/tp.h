@@ -216,8 +216,9 @@ int tp_buf_open(tp_env *env, const char *file, int flags, unsigned mode, int *fi
  * *bytes: TP_PAGE_BYTES, or 0: nothing has been stored there yet. By one thread, which runs no
  * other step; other threads of the process wait with steps of TP_PAGES. */
 int tp_buf_pin(tp_txn *txn, int fid, uint64_t page, size_t *bytes, void **address);
-/* TP_ENOTLOCKED: another transaction has stored to the same 64 bytes: a lock was forgotten. What
- * this one has stored since its last lock is gone; it can only abort. */
+/* address: as tp_buf_pin() has given it; TP_EARGUMENT: it is not pinned. TP_ENOTLOCKED: another
+ * transaction has stored to the same 64 bytes: a lock was forgotten. What this one has stored since
+ * its last lock is gone; it can only abort. */
 int tp_buf_unpin(tp_txn *txn, void *address);
 /* Returns when what has been committed is in the file, and that on the disk. */
 int tp_buf_sync(tp_env *env, int fid);

@@ -55,16 +55,16 @@ int tp_buf_pin(tp_txn *txn, int fid, uint64_t page, size_t *bytes, void **addres
     // Outside of the step, where that can be.
     const std::uint64_t wanted = (page + 1) * TP_PAGE_BYTES;
     if (segment.size_bytes() < wanted) segment.grow(wanted);
-    transaction.pin();
-    const std::byte *const at = segment.data() + page * TP_PAGE_BYTES;
+    std::byte *const at = segment.data() + page * TP_PAGE_BYTES;
+    transaction.pin(at);
     if (bytes != nullptr) *bytes = is_unused(at) ? 0 : TP_PAGE_BYTES;
-    *address = segment.data() + page * TP_PAGE_BYTES;
+    *address = at;
   });
 }
 
 int tp_buf_unpin(tp_txn *txn, void *address) {
   if (address == nullptr) return refused("no page");
-  return guarded_in(txn, [](Transaction &transaction) { transaction.unpin(); });
+  return guarded_in(txn, [&](Transaction &transaction) { transaction.unpin(address); });
 }
 
 int tp_buf_sync(tp_env *env, int fid) {

@@ -61,19 +61,19 @@ namespace {
   throw Error(Errc::kInstanceRunning, "transaction " + std::to_string(id) + why);
 }
 
-void check_between_steps(std::uint64_t id, unsigned pins, bool is_in_step) {
+void check_between_steps(std::uint64_t id, std::size_t pins, bool is_in_step) {
   if (pins != 0) throw_not_here(id, ": pages are pinned");
   if (is_in_step || is_step_here()) throw_not_here(id, ": in a step, or in another instance");
 }
 
-void check_pinned_here(std::uint64_t id, unsigned pins) {
+void check_pinned_here(std::uint64_t id, std::size_t pins) {
   if (pins != 0 && steps_here == 0) throw_not_here(id, ": its pages are pinned by another thread");
 }
 
 }  // namespace
 
 void Transaction::check_running() const {
-  check_between_steps(id_, pins_, is_in_step_);
+  check_between_steps(id_, pinned_.size(), is_in_step_);
   if (has_lost_) throw_lost();
   if (state_ != TP_RUNNING)
     throw Error(Errc::kBadArgument,
@@ -181,7 +181,7 @@ void Transaction::end_pinned() {
   } catch (...) {
     chain_.rewind();
     has_lost_ = true;
-    pins_ = 0;
+    pinned_.clear();
     throw;
   }
   if (status == Status::kCommitted) {
@@ -193,20 +193,24 @@ void Transaction::end_pinned() {
   has_lost_ = true;
 }
 
-void Transaction::pin() {
-  check_pinned_here(id_, pins_);
-  if (pins_ == 0) {
+void Transaction::pin(const void *page) {
+  check_pinned_here(id_, pinned_.size());
+  pinned_.reserve(pinned_.size() + 1);
+  if (pinned_.empty()) {
     check_running();
     begin_pinned();
   }
-  ++pins_;
+  pinned_.push_back(page);
 }
 
-void Transaction::unpin() {
-  check_pinned_here(id_, pins_);
-  if (pins_ == 0 && has_lost_) throw_lost();
-  if (pins_ == 0) throw Error(Errc::kEndWithoutBegin, "no page is pinned");
-  if (--pins_ != 0) return;
+void Transaction::unpin(const void *page) {
+  check_pinned_here(id_, pinned_.size());
+  if (pinned_.empty() && has_lost_) throw_lost();
+  if (pinned_.empty()) throw Error(Errc::kEndWithoutBegin, "no page is pinned");
+  const auto found = std::find(pinned_.begin(), pinned_.end(), page);
+  if (found == pinned_.end()) throw Error(Errc::kBadArgument, "a page that is not pinned");
+  pinned_.erase(found);
+  if (!pinned_.empty()) return;
   end_pinned();
   if (has_lost_) throw_lost();
 }
@@ -219,14 +223,14 @@ void Transaction::throw_lost() const {
 
 template <class Wait>
 Errc Transaction::between_steps(const Wait &wait) {
-  if (pins_ == 0) return wait();
-  check_pinned_here(id_, pins_);
+  if (pinned_.empty()) return wait();
+  check_pinned_here(id_, pinned_.size());
   end_pinned();
   const Errc error = has_lost_ ? platform::fail(Errc::kNotLocked, "stored without a lock") : wait();
   try {
     begin_pinned();
   } catch (...) {
-    pins_ = 0;
+    pinned_.clear();
     throw;
   }
   return error;
@@ -338,10 +342,10 @@ void Transaction::abort() {
 }
 
 std::uint64_t Transaction::undo_all() {
-  check_pinned_here(id_, pins_);
-  if (pins_ != 0) {
+  check_pinned_here(id_, pinned_.size());
+  if (!pinned_.empty()) {
     // What has been stored since the last lock goes with its records.
-    pins_ = 0;
+    pinned_.clear();
     is_in_step_ = false;
     --steps_here;
     if (managers_.domain().depth() != 0) managers_.domain().abort();
@@ -349,7 +353,7 @@ std::uint64_t Transaction::undo_all() {
   }
   has_lost_ = false;
   if (state_ == TP_ABORTING)
-    check_between_steps(id_, pins_, is_in_step_);
+    check_between_steps(id_, pinned_.size(), is_in_step_);
   else
     check_running();
   state_ = TP_ABORTING;
@@ -389,7 +393,7 @@ std::uint64_t Transaction::append(RecordType type, std::span<const std::byte> fi
 
 void Transaction::add(RecordType type, std::uint64_t lsn, std::span<const std::byte> first,
                       std::span<const std::byte> second) {
-  if (pins_ == 0) return chain_.append(id_, type, lsn, first, second);
+  if (pinned_.empty()) return chain_.append(id_, type, lsn, first, second);
   // The step cannot begin again: the file grows in the middle of it.
   for (const Chain::Mark mark = chain_.mark();;) {
     try {
@@ -469,7 +473,7 @@ Errc Transaction::unlock(const lock::ObjectId &object, lock::Mode mode) {
 }
 
 void Transaction::leave() {
-  check_between_steps(id_, pins_, is_in_step_);
+  check_between_steps(id_, pinned_.size(), is_in_step_);
   if (state_ == TP_COMMITTING || (unnoted_.empty() && state_ != TP_ABORTING && !has_lost_)) return;
   const bool is_aborting = state_ == TP_ABORTING || has_lost_;
   chain_.begin();

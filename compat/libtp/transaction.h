@@ -81,9 +81,10 @@ class Transaction final : public tp_step_s {
   std::uint64_t log_bytes(const void *address, std::size_t bytes);
 
   // A page is pinned; the first one begins the step. In the thread that begins it.
-  void pin();
-  // The last one ends it. Throws Error(kNotLocked): its stores met another's.
-  void unpin();
+  void pin(const void *page);
+  // The last one ends it. Throws Error(kNotLocked): its stores met another's. Error(kBadArgument):
+  // it is not pinned.
+  void unpin(const void *page);
 
   [[nodiscard]] Errc lock(const lock::ObjectId &object, lock::Mode mode, lock::Patience patience);
   [[nodiscard]] Errc trade(const lock::ObjectId &object, lock::Mode from, lock::Mode to,
@@ -138,7 +139,7 @@ class Transaction final : public tp_step_s {
   // A record tells of what lies outside of segments.
   bool is_elsewhere_ = false;
   bool is_kept_ = false;
-  std::uint32_t pins_ = 0;
+  std::vector<const void *> pinned_;  // in their order; one may be pinned twice
   // It has stored what another one has stored to: it can only abort.
   bool has_lost_ = false;
   // The step's instance has noted the locks.

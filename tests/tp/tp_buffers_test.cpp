@@ -188,6 +188,8 @@ TEST_F(TpBuffersTest, WrongCallsAreRefused) {
   EXPECT_EQ(tp_commit(txn), TP_ERUNNING);
   EXPECT_EQ(tp_buf_sync(env_, fid_), TP_ERUNNING);
   EXPECT_EQ(tp_sleep_on(env_, 1, 0, 0), TP_ERUNNING);
+  EXPECT_EQ(tp_buf_unpin(txn, static_cast<char *>(page) + 1), TP_EARGUMENT);
+  EXPECT_EQ(tp_buf_unpin(txn, &fid), TP_EARGUMENT);
   unpin(txn, page);
   EXPECT_EQ(tp_commit(txn), TP_OK);
 }
