@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compat/libtp/calls.h"
+#include "platform/failure.h"
 
 using namespace tmh::tp;  // NOLINT(google-build-using-namespace): it defines C functions alone
 using tmh::Errc;
@@ -22,6 +23,16 @@ tmh::lock::Patience patience_here(std::uint64_t wait_us) noexcept {
   return is_step_here() ? tmh::lock::Patience::none() : patience_of(wait_us);
 }
 
+// The lockers of transactions are used by their calls alone.
+template <class Call>
+int guarded_locker(tp_env *env, tp_locker locker, const Call &call) {
+  return guarded_locks(env, [&](LockTable &table) {
+    if (table.has_heir(LockerId{locker}))
+      return tmh::platform::fail(Errc::kBadArgument, "a locker of a transaction");
+    return call(table);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -35,7 +46,7 @@ int tp_locker_begin(tp_env *env, uint64_t name, tp_locker *locker) {
 }
 
 int tp_locker_end(tp_env *env, tp_locker locker) {
-  return guarded_locks(env, [&](LockTable &table) {
+  return guarded_locker(env, locker, [&](LockTable &table) {
     // It says whether the locker is the caller's.
     const Errc error = table.unlock_all(LockerId{locker});
     if (error == Errc::kOk) table.end(LockerId{locker});
@@ -44,14 +55,15 @@ int tp_locker_end(tp_env *env, tp_locker locker) {
 }
 
 int tp_locker_set_priority(tp_env *env, tp_locker locker, int priority) {
-  return guarded_locks(
-      env, [&](LockTable &table) { return table.set_priority(LockerId{locker}, priority); });
+  return guarded_locker(env, locker, [&](LockTable &table) {
+    return table.set_priority(LockerId{locker}, priority);
+  });
 }
 
 int tp_locker_lock(tp_env *env, tp_locker locker, tp_object object, unsigned mode, uint64_t wait_us,
                    tp_lock_id *lock) {
   LockId taken{};
-  const int error = guarded_locks(env, [&](LockTable &table) {
+  const int error = guarded_locker(env, locker, [&](LockTable &table) {
     return table.lock(LockerId{locker}, object_of(object), mode_of(mode), patience_here(wait_us),
                       &taken);
   });
@@ -62,7 +74,7 @@ int tp_locker_lock(tp_env *env, tp_locker locker, tp_object object, unsigned mod
 int tp_upgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, uint64_t wait_us,
                tp_lock_id *now) {
   LockId traded{};
-  const int error = guarded_locks(env, [&](LockTable &table) {
+  const int error = guarded_locker(env, locker, [&](LockTable &table) {
     return table.upgrade(LockerId{locker}, LockId{lock}, mode_of(mode), patience_here(wait_us),
                          &traded);
   });
@@ -72,7 +84,7 @@ int tp_upgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, ui
 
 int tp_downgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, tp_lock_id *now) {
   LockId traded{};
-  const int error = guarded_locks(env, [&](LockTable &table) {
+  const int error = guarded_locker(env, locker, [&](LockTable &table) {
     return table.downgrade(LockerId{locker}, LockId{lock}, mode_of(mode), &traded);
   });
   if (now != nullptr && error == TP_OK) *now = static_cast<tp_lock_id>(traded);
@@ -80,18 +92,19 @@ int tp_downgrade(tp_env *env, tp_locker locker, tp_lock_id lock, unsigned mode, 
 }
 
 int tp_locker_unlock(tp_env *env, tp_locker locker, tp_lock_id lock) {
-  return guarded_locks(
-      env, [&](LockTable &table) { return table.unlock(LockerId{locker}, LockId{lock}); });
+  return guarded_locker(
+      env, locker, [&](LockTable &table) { return table.unlock(LockerId{locker}, LockId{lock}); });
 }
 
 int tp_locker_unlock_object(tp_env *env, tp_locker locker, tp_object object, unsigned mode) {
-  return guarded_locks(env, [&](LockTable &table) {
+  return guarded_locker(env, locker, [&](LockTable &table) {
     return table.unlock(LockerId{locker}, object_of(object), mode_of(mode));
   });
 }
 
 int tp_locker_unlock_all(tp_env *env, tp_locker locker) {
-  return guarded_locks(env, [&](LockTable &table) { return table.unlock_all(LockerId{locker}); });
+  return guarded_locker(env, locker,
+                        [&](LockTable &table) { return table.unlock_all(LockerId{locker}); });
 }
 
 int tp_lock_vector(tp_env *env, tp_locker locker, tp_request *requests, size_t count,
@@ -107,7 +120,7 @@ int tp_lock_vector(tp_env *env, tp_locker locker, tp_request *requests, size_t c
     orders[i] = {request.what == TP_LOCK ? Order::What::kLock : Order::What::kUnlock,
                  object_of(request.object), mode_of(request.mode)};
   }
-  const int error = guarded_locks(env, [&](LockTable &table) {
+  const int error = guarded_locker(env, locker, [&](LockTable &table) {
     return table.lock_vector(LockerId{locker}, orders, patience_here(wait_us), &number, &name);
   });
   if (failed_one != nullptr) *failed_one = number;
@@ -118,7 +131,7 @@ int tp_lock_vector(tp_env *env, tp_locker locker, tp_request *requests, size_t c
 }
 
 int tp_inherit(tp_env *env, tp_locker locker, tp_object from, tp_object to) {
-  return guarded_locks(env, [&](LockTable &table) {
+  return guarded_locker(env, locker, [&](LockTable &table) {
     return table.inherit(LockerId{locker}, object_of(from), object_of(to));
   });
 }

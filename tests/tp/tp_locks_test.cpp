@@ -58,6 +58,20 @@ TEST_F(TpLocksTest, AMatrixOfTheCallers) {
   EXPECT_EQ(tp_locker_end(env_, other), TP_EARGUMENT);
 }
 
+// Its number is nobody's to use.
+TEST_F(TpLocksTest, ALockerOfATransactionIsRefused) {
+  tp_txn *txn = nullptr;
+  ASSERT_EQ(tp_begin(env_, &txn), TP_OK);
+  EXPECT_EQ(tp_lock(txn, {1, 1}, 0, TP_TRY), TP_OK);
+  for (tp_locker locker = 0; locker < 64; ++locker) {
+    EXPECT_EQ(lock(locker, 2, 0), TP_EARGUMENT) << locker;
+    EXPECT_EQ(tp_locker_unlock_all(env_, locker), TP_EARGUMENT) << locker;
+    EXPECT_EQ(tp_locker_end(env_, locker), TP_EARGUMENT) << locker;
+  }
+  EXPECT_EQ(tp_unlock(txn, {1, 1}, 0), TP_OK);
+  EXPECT_EQ(tp_commit(txn), TP_OK);
+}
+
 TEST_F(TpLocksTest, LockedTwiceIsGivenBackTwice) {
   const tp_locker one = begin(), other = begin();
   tp_lock_id first = 0, second = 0;
