@@ -3,6 +3,7 @@
 // Source:    LIBTP 3.2.3.
 #include <tp.h>
 
+#include <atomic>
 #include <vector>
 
 #include "compat/libtp/calls.h"
@@ -10,11 +11,14 @@
 
 using namespace tmh::tp;  // NOLINT(google-build-using-namespace): it defines C functions alone
 using tmh::Errc;
+using tmh::lock::CellIndex;
+using tmh::lock::CellKind;
 using tmh::lock::LockCount;
 using tmh::lock::LockerId;
 using tmh::lock::LockId;
 using tmh::lock::LockTable;
 using tmh::lock::Order;
+using tmh::lock::Succession;
 
 namespace {
 
@@ -27,7 +31,10 @@ tmh::lock::Patience patience_here(std::uint64_t wait_us) noexcept {
 template <class Call>
 int guarded_locker(tp_env *env, tp_locker locker, const Call &call) {
   return guarded_locks(env, [&](LockTable &table) {
-    if (table.has_heir(LockerId{locker}))
+    const tmh::lock::LockFile &file = table.file();
+    const CellIndex cell{locker};
+    if (file.kind(cell) == CellKind::kLocker &&
+        file.locker(cell).succession.load(std::memory_order_relaxed) == Succession::kHeir)
       return tmh::platform::fail(Errc::kBadArgument, "a locker of a transaction");
     return call(table);
   });

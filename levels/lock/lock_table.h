@@ -107,13 +107,6 @@ class LockTable {
   // Of Victim::kLowestPriority; 0 at first.
   [[nodiscard]] Errc set_priority(LockerId locker, std::int32_t priority) noexcept;
 
-  // Of the caller's: was it begun with Succession::kHeir?
-  [[nodiscard]] bool has_heir(LockerId locker) const noexcept {
-    return is_own(locker) &&
-           file_.locker(cell(locker)).succession.load(std::memory_order_relaxed) ==
-               Succession::kHeir;
-  }
-
   [[nodiscard]] Errc lock(LockerId locker, const ObjectId &object, Mode mode, Patience patience,
                           LockId *out) noexcept;
   // Trades one count of the lock for one in the other mode, in one step: no other locker gets the
