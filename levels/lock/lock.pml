@@ -4,8 +4,9 @@
  *            object A, then object B, then gives both back; 0: none. All locks exclude each other.
  *            Inlines are named after the functions that they model.
  * Steps:     one atomic block = what is done under one bucket's lock, or one access to a shared
- *            word. A death under a bucket's lock is one before or behind it: the next holder makes
- *            the lists anew (HeldBucket::repair), which the model need not have.
+ *            word; a victim's end is two, for its state is read without the lock. A death under a
+ *            bucket's lock is one before or behind it: the next holder makes the lists anew
+ *            (HeldBucket::repair), which the model need not have.
  * Time:      a sleep may end by itself once something has changed since the sleeper looked last:
  *            less often than a real one.
  * Judged:    without deaths a locker that fails is in a cycle at that moment, and at most VICTIMS
@@ -44,6 +45,7 @@ byte wants[LOCKERS + 1];  /* and of which object */
 byte ticket[LOCKERS + 1];
 byte begun[LOCKERS + 1];  /* LockerCell::waits_begun */
 byte wake[LOCKERS + 1];   /* the futex */
+bool in_queue[LOCKERS + 1]; /* of a victim: the look has not taken it out yet */
 bool asleep[LOCKERS + 1];
 byte owner[LOCKERS + 1];  /* LockerCell::owner: itself, then its heir */
 byte look_lock;
@@ -343,7 +345,7 @@ find:
     at = way[chosen];
     who = 0
   };
-  atomic { /* WaitsFor::fail() */
+  atomic { /* WaitsFor::fail(): a waiter reads its state without the bucket's lock */
     if
     :: state[at] == WAITING && begun[at] == waits[chosen] ->
       if
@@ -351,10 +353,16 @@ find:
       :: else
       fi;
       state[at] = VICTIM;
-      wake[at] = (wake[at] + 1) % 4;
+      in_queue[at] = true;
       victims++;
       who = at;
       CHANGED
+    :: else
+    fi
+  };
+  atomic { /* HeldBucket::unlink() and wake(), under the same lock */
+    if
+    :: who != 0 -> in_queue[who] = false; wake[who] = (wake[who] + 1) % 4
     :: else
     fi
   };
@@ -371,7 +379,15 @@ looked:
 
 woken:
   if
-  :: state[me] == VICTIM -> state[me] = NONE; goto give_back
+  :: state[me] == VICTIM ->
+    /* Requests::release(): the bucket's lock, behind the look that has it */
+    if
+    :: PLANT != 7 -> !in_queue[me]
+    :: else
+    fi;
+    assert(!in_queue[me]);
+    state[me] = NONE;
+    goto give_back
   :: else -> state[me] = NONE
   fi;
 got:

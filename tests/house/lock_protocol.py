@@ -37,6 +37,7 @@ FAULTS = [
     (4, "two look at once", "12, 21", 0.6, QUICK),
     (5, "nobody looks whether a holder lives", "1, 1 | deaths=1", 0.6),
     (6, "an heir does not say so", "1, 1, 1 | deaths=1", 10.0),
+    (7, "a victim goes while it is in its queue", "12, 21", 0.6),
 ]
 
 
@@ -63,6 +64,7 @@ FOUND = [
     ("j_real", "who is in no cycle fails"),
     ("victims", "more or fewer fail than there are cycles"),
     ("is_heir", "two are heirs of one"),
+    ("in_queue", "a request that is in a queue is freed"),
     ("invalid end state", "a waiter is left"),
 ]
 
