@@ -39,7 +39,7 @@ typedef struct {
 } DBT;
 
 /* What a call is to do; each by the calls that take it. */
-#define R_CURSOR 1      /* del, put, seq */
+#define R_CURSOR 1 /* del, put, seq */
 #define __R_UNUSED 2
 #define R_FIRST 3       /* seq */
 #define R_IAFTER 4      /* put: DB_RECNO */
