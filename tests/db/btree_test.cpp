@@ -1,5 +1,5 @@
-// tests/db/btree_test.cpp -- the tree's pages: links, high keys, what fills them and what becomes of
-// empty ones.
+// tests/db/btree_test.cpp -- the tree's pages: links, high keys, what fills them, and what becomes
+// of empty ones.
 #include "compat/libdb/btree.h"
 
 #include <gtest/gtest.h>
