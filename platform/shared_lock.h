@@ -54,6 +54,10 @@ class SharedLock {
   // True also when its holder is dead.
   [[nodiscard]] bool try_lock(LockTag self, Alive is_alive, void *context) noexcept;
   void unlock() noexcept;
+  // A waiter sleeps, or has slept in this holder's time. relaxed: nothing else is read by it.
+  [[nodiscard]] bool has_sleepers() const noexcept {
+    return (word_.load(std::memory_order_relaxed) & kSleepers) != 0;
+  }
   // What its holders have done so far comes before what the caller does next. acquire: pairs with
   // unlock().
   void acquire_only() const noexcept { static_cast<void>(word_.load(std::memory_order_acquire)); }

@@ -45,13 +45,7 @@ int Btree<Store>::compare_at(Bytes key, const S &slots, std::uint32_t index) {
 
 template <class Store>
 void Btree<Store>::make() {
-  typename Store::Change change(store_);
-  const PageId root = store_.make();
-  if (root != kRoot) throw Failure{EINVAL};
-  S slots = page_to_write(root);
-  slots.make(PageKind::kLeaf, 0, root);
-  slots.insert(0, {});
-  change.commit();
+  make_root(&store_);
 }
 
 // To the first record whose key is not below, or behind the last one of its page; whether it has
@@ -61,7 +55,7 @@ template <class Store>
 bool Btree<Store>::find(Bytes key, Path *path) {
   path->count = 0;
   std::uint32_t level = 0;
-  for (PageId id = kRoot;;) {
+  for (PageId id = kTreeRoot;;) {
     const S slots = page(id);
     const bool is_leaf = slots.kind() == PageKind::kLeaf;
     if (path->count == kTreeLevelsMax || (!is_leaf && slots.kind() != PageKind::kInner) ||
@@ -235,20 +229,12 @@ template <class Store>
 void Btree<Store>::grow_root(Path *path) {
   TMH_ASSERT(is_changing_);
   if (path->count == kTreeLevelsMax) throw Failure{EFBIG};
-  const PageId id = store_.make();
-  S child = page_to_write(id), root = page_to_write(kRoot);
-  child.page().copy_from(root.page());
-  child.set_own(id);
-  if (child.kind() == PageKind::kLeaf) cursor_moved(kRoot, 0, id, 0);
-  root.make(PageKind::kInner, static_cast<std::uint8_t>(child.level() + 1), kRoot);
-  root.insert(0, {});
+  const PageId id = move_root_down(&store_);
+  if (page(id).kind() == PageKind::kLeaf) cursor_moved(kTreeRoot, 0, id, 0);
   std::vector<std::byte> item;
   items_.make_child(id, {}, &item);
-  root.insert(1, item);
-  std::copy_backward(path->places, path->places + path->count, path->places + path->count + 1);
-  ++path->count;
-  path->places[0] = {kRoot, 1};
-  path->places[1].page = id;
+  page_to_write(kTreeRoot).insert(1, item);
+  path->grow(kTreeRoot, id);
 }
 
 // Where the right page begins, counting the new item, which goes before `index`. The left page has
@@ -382,7 +368,7 @@ template <class Store>
 void Btree<Store>::erase_at(Place place) {
   Path path;
   TMH_ASSERT(is_changing_ && place.index != 0);
-  const bool is_last = page(place.page).count() == 2 && place.page != kRoot;
+  const bool is_last = page(place.page).count() == 2 && place.page != kTreeRoot;
   if (is_last) path_to(place.page, items_.copied_key(page(place.page), place.index), &path);
   S slots = page_to_write(place.page);
   items_.release_bigs(slots, place.index);
@@ -399,11 +385,11 @@ void Btree<Store>::erase_page(Path *path) {
   while (top > 0 && page(path->places[top - 1].page).count() == 2) --top;
   if (top == 0) {
     // Nothing is left.
-    cursor_moved(path->last().page, 0, kRoot, 0);
+    cursor_moved(path->last().page, 0, kTreeRoot, 0);
     for (std::uint32_t i = 1; i < path->count; ++i) release_page(path->places[i].page);
-    S root = page_to_write(kRoot);
+    S root = page_to_write(kTreeRoot);
     items_.release_bigs(root, 1);
-    root.make(PageKind::kLeaf, 0, kRoot);
+    root.make(PageKind::kLeaf, 0, kTreeRoot);
     root.insert(0, {});
     return;
   }
@@ -469,14 +455,14 @@ void Btree<Store>::release_page(PageId id) {
 template <class Store>
 void Btree<Store>::lower_root() {
   for (;;) {
-    S root = page_to_write(kRoot);
+    S root = page_to_write(kTreeRoot);
     if (root.kind() != PageKind::kInner || root.count() != 2) return;
     const PageId id = items_.parse(root, 1).child;
     items_.release_bigs(root, 1);
     S child = page_to_write(id);
     root.page().copy_from(child.page());
-    root.set_own(kRoot);
-    if (root.kind() == PageKind::kLeaf) cursor_moved(id, 0, kRoot, 0);
+    root.set_own(kTreeRoot);
+    if (root.kind() == PageKind::kLeaf) cursor_moved(id, 0, kTreeRoot, 0);
     store_.release(id);
   }
 }
@@ -558,8 +544,8 @@ Found Btree<Store>::seek(Seek how, Bytes at, std::vector<std::byte> *key,
 
 // The first leaf's first record, or behind the last one's last.
 template <class Store>
-auto Btree<Store>::end_of_tree(bool is_last) -> Place {
-  PageId id = kRoot;
+Place Btree<Store>::end_of_tree(bool is_last) {
+  PageId id = kTreeRoot;
   for (std::uint32_t levels = 0; levels < kTreeLevelsMax; ++levels) {
     const S slots = page(id);
     if (slots.kind() == PageKind::kLeaf) return {id, is_last ? slots.count() : 1};
@@ -573,7 +559,7 @@ auto Btree<Store>::end_of_tree(bool is_last) -> Place {
 
 template <class Store>
 const char *Btree<Store>::verify() {
-  std::vector<PageId> level{kRoot};
+  std::vector<PageId> level{kTreeRoot};
   for (std::uint32_t depth = 0; depth < kTreeLevelsMax; ++depth) {
     std::vector<PageId> below;
     PageId left = 0;

@@ -21,6 +21,8 @@
 #include "compat/libdb/items.h"
 #include "compat/libdb/key_order.h"
 #include "compat/libdb/slots.h"
+#include "compat/libdb/tree_path.h"
+#include "compat/libdb/tree_root.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
@@ -32,7 +34,6 @@ template <class Store>
 class Btree {
  public:
   using Page = typename Store::Page;
-  static constexpr PageId kRoot = 1;
 
   struct Settings {
     bool has_duplicates = false;
@@ -63,16 +64,6 @@ class Btree {
 
  private:
   using S = Slots<Page>;
-  struct Place {
-    PageId page = 0;
-    std::uint32_t index = 0;
-  };
-  // From the root, level by level; in inner pages the child that was taken.
-  struct Path {
-    Place places[kTreeLevelsMax];
-    std::uint32_t count = 0;
-    [[nodiscard]] Place &last() noexcept { return places[count - 1]; }
-  };
   // kBetween: its record is gone. It stands before the one at `place`, or behind the page's last.
   struct Cursor {
     enum class State : std::uint8_t { kNone, kOn, kBetween } state = State::kNone;

@@ -22,20 +22,15 @@ struct TreeHead {
 };
 static_assert(sizeof(TreeHead) <= PrivateStore::kOwnBytes);
 
-[[noreturn]] void refuse(int number) { throw Failure{number}; }
-
 [[nodiscard]] PrivateStore::Settings checked(PrivateStore::Settings file, const BTREEINFO &info) {
-  if ((info.flags & ~static_cast<unsigned long>(R_DUP)) != 0) refuse(EINVAL);
-  if (info.minkeypage != 0 && (info.minkeypage < 2 || info.minkeypage > 0x7fff)) refuse(EINVAL);
+  if ((info.flags & ~static_cast<unsigned long>(R_DUP)) != 0) throw Failure{EINVAL};
+  if (info.minkeypage != 0 && (info.minkeypage < 2 || info.minkeypage > 0x7fff))
+    throw Failure{EINVAL};
   file.page_bytes = checked_page_bytes(info.psize);
   check_order(info.lorder);
   file.cache_bytes = info.cachesize;
-  file.is_sound = [](const PlainPage &page) { return Items<PrivateStore>::is_sound(page); };
+  file.is_sound = &Items<PrivateStore>::is_sound;
   return file;
-}
-
-[[nodiscard]] int result_of(Found found) noexcept {
-  return found == Found::kYes ? RET_SUCCESS : RET_SPECIAL;
 }
 
 }  // namespace

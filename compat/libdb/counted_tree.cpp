@@ -12,18 +12,12 @@ namespace tmh::db {
 
 template <class Store>
 void CountedTree<Store>::make() {
-  typename Store::Change change(store_);
-  const PageId root = store_.make();
-  if (root != kRoot) throw Failure{EINVAL};
-  S slots = page_to_write(root);
-  slots.make(PageKind::kLeaf, 0, root);
-  slots.insert(0, {});
-  change.commit();
+  make_root(&store_);
 }
 
 template <class Store>
 std::uint64_t CountedTree<Store>::count() {
-  return records_of(page(kRoot));
+  return records_of(page(kTreeRoot));
 }
 
 template <class Store>
@@ -63,7 +57,7 @@ template <class Store>
 void CountedTree<Store>::find(std::uint64_t number, Path *path) {
   path->count = 0;
   std::uint32_t level = 0;
-  for (PageId id = kRoot;;) {
+  for (PageId id = kTreeRoot;;) {
     const S slots = page(id);
     const bool is_leaf = slots.kind() == PageKind::kLeaf;
     if (path->count == kTreeLevelsMax || (!is_leaf && slots.kind() != PageKind::kInner) ||
@@ -154,19 +148,11 @@ template <class Store>
 void CountedTree<Store>::grow_root(Path *path) {
   TMH_ASSERT(path->count != 0);
   if (path->count == kTreeLevelsMax) throw Failure{EFBIG};
-  const PageId id = store_.make();
-  S child = page_to_write(id), root = page_to_write(kRoot);
-  child.page().copy_from(root.page());
-  child.set_own(id);
-  root.make(PageKind::kInner, static_cast<std::uint8_t>(child.level() + 1), kRoot);
-  root.insert(0, {});
+  const PageId id = move_root_down(&store_);
   std::vector<std::byte> item;
   make_child(id, 0, &item);  // until it has been split
-  root.insert(1, item);
-  std::copy_backward(path->places, path->places + path->count, path->places + path->count + 1);
-  ++path->count;
-  path->places[0] = {kRoot, 1};
-  path->places[1].page = id;
+  page_to_write(kTreeRoot).insert(1, item);
+  path->grow(kTreeRoot, id);
 }
 
 template <class Store>
@@ -250,8 +236,8 @@ void CountedTree<Store>::erase_empty(Path *path) {
     parent.erase(above.index);
     if (parent.count() > 1) return;
   }
-  S root = page_to_write(kRoot);
-  root.make(PageKind::kLeaf, 0, kRoot);
+  S root = page_to_write(kTreeRoot);
+  root.make(PageKind::kLeaf, 0, kTreeRoot);
   root.insert(0, {});
 }
 

@@ -14,6 +14,8 @@
 
 #include "compat/libdb/items.h"
 #include "compat/libdb/slots.h"
+#include "compat/libdb/tree_path.h"
+#include "compat/libdb/tree_root.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
@@ -21,7 +23,6 @@ namespace tmh::db {
 template <class Store>
 class CountedTree {
  public:
-  static constexpr PageId kRoot = 1;
   static constexpr std::uint32_t kRecordsMin = 2;  // that a page has room for
 
   explicit CountedTree(Store *store) : store_(*store), items_(store, kRecordsMin) {}
@@ -37,15 +38,6 @@ class CountedTree {
 
  private:
   using S = Slots<typename Store::Page>;
-  struct Place {
-    PageId page = 0;
-    std::uint32_t index = 0;
-  };
-  struct Path {
-    Place places[kTreeLevelsMax];
-    std::uint32_t count = 0;
-    [[nodiscard]] Place &last() noexcept { return places[count - 1]; }
-  };
 
   [[nodiscard]] S page(PageId id) { return S(store_.read(id)); }
   [[nodiscard]] S page_to_write(PageId id) { return S(store_.write(id)); }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "compat/libdb/calls.h"
+#include "compat/libdb/failure.h"
+#include "compat/libdb/found.h"
 #include "compat/libdb/plain_page.h"
 #include "compat/libdb/private_store.h"
 
@@ -33,6 +35,10 @@ class Handle {
   [[nodiscard]] virtual int file() const noexcept = 0;  // -1: in memory
   [[nodiscard]] virtual PrivateStore &store() noexcept = 0;
 
+  [[noreturn]] static void refuse(int number) { throw Failure{number}; }
+  [[nodiscard]] static int result_of(Found found) noexcept {
+    return found == Found::kYes ? RET_SUCCESS : RET_SPECIAL;
+  }
   [[nodiscard]] static Bytes bytes_of(const DBT *dbt);
   // Until the next call.
   void deliver(const std::vector<std::byte> &from, DBT *to) noexcept;

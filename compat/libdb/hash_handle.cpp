@@ -20,20 +20,14 @@ namespace {
 constexpr std::uint32_t kFill = 1u << 16;
 constexpr char kProbe[] = "a key that tells one hash function from another";
 
-[[noreturn]] void refuse(int number) { throw Failure{number}; }
-
 [[nodiscard]] PrivateStore::Settings checked(PrivateStore::Settings file, const HASHINFO &info) {
-  if (info.bsize > kPageBytesMax) refuse(EINVAL);
+  if (info.bsize > kPageBytesMax) throw Failure{EINVAL};
   // As 1.85: the next power of two.
   file.page_bytes = info.bsize == 0 ? 0 : std::bit_ceil(std::max(info.bsize, kPageBytesMin));
   check_order(info.lorder);
   file.cache_bytes = info.cachesize;
-  file.is_sound = [](const PlainPage &page) { return Items<PrivateStore>::is_sound(page); };
+  file.is_sound = &Items<PrivateStore>::is_sound;
   return file;
-}
-
-[[nodiscard]] int result_of(Found found) noexcept {
-  return found == Found::kYes ? RET_SUCCESS : RET_SPECIAL;
 }
 
 }  // namespace

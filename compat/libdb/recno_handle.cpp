@@ -16,13 +16,11 @@ namespace {
 
 constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
 
-[[noreturn]] void refuse(int number) { throw Failure{number}; }
-
 [[nodiscard]] TextFile::Settings checked(TextFile::Settings text, const RECNOINFO *info) {
   if (info == nullptr) return text;
-  if ((info->flags & ~kFlags) != 0) refuse(EINVAL);
+  if ((info->flags & ~kFlags) != 0) throw Failure{EINVAL};
   if ((info->flags & R_FIXEDLEN) != 0) {
-    if (info->reclen == 0 || info->reclen > MAX_REC_NUMBER) refuse(EINVAL);
+    if (info->reclen == 0 || info->reclen > MAX_REC_NUMBER) throw Failure{EINVAL};
     text.record_bytes = info->reclen;
   }
   text.end = static_cast<std::byte>(info->bval);
@@ -34,14 +32,14 @@ constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
                                                const RECNOINFO *info) {
   PrivateStore::Settings file;
   file.flags = O_RDWR;
-  file.is_sound = [](const PlainPage &page) { return Items<PrivateStore>::is_sound(page); };
+  file.is_sound = &Items<PrivateStore>::is_sound;
   if (info == nullptr) return file;
   file.page_bytes = checked_page_bytes(info->psize);
   check_order(info->lorder);
   file.cache_bytes = info->cachesize;
   if (info->bfname == nullptr) return file;
   file.path = info->bfname;
-  if (file.path.empty()) refuse(ENOENT);
+  if (file.path.empty()) throw Failure{ENOENT};
   file.flags = O_RDWR | O_CREAT | (text.path.empty() ? 0 : O_TRUNC);
   file.mode = 0600;
   return file;
@@ -49,7 +47,7 @@ constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
 
 // REQUIRES: the key has a number, as in 1.85 whatever its size says.
 [[nodiscard]] std::uint64_t number_of(const DBT *key) {
-  if (key == nullptr || key->data == nullptr) refuse(EINVAL);
+  if (key == nullptr || key->data == nullptr) throw Failure{EINVAL};
   recno_t number = 0;
   std::memcpy(&number, key->data, sizeof number);
   return number;

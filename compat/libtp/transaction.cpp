@@ -195,7 +195,8 @@ void Transaction::end_pinned() {
 
 void Transaction::pin(const void *page) {
   check_pinned_here(id_, pinned_.size());
-  pinned_.reserve(pinned_.size() + 1);
+  // Nothing fails behind the step's begin.
+  if (pinned_.size() == pinned_.capacity()) pinned_.reserve(2 * pinned_.size() + 4);
   if (pinned_.empty()) {
     check_running();
     begin_pinned();

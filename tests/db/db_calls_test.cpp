@@ -160,6 +160,7 @@ TEST_F(DbCallsTest, DuplicatesComeNewestFirst) {
 
 std::jmp_buf back;
 DB *in_callback;
+std::size_t failed_calls;
 int calls_left;  // until the callback does something else
 enum class Does { kJumps, kThrows, kCalls } does;
 
@@ -195,8 +196,7 @@ TEST_P(CallbackTest, ThatDoesNotEndLeavesTheTreeAsItWas) {
   in_callback = db_;
   std::map<std::string, std::string> model;
   std::mt19937_64 random(seed());
-  static volatile std::size_t failed;
-  failed = 0;
+  failed_calls = 0;
   for (int i = 0; i < 2000; ++i) {
     const std::string key = std::to_string(random() % 300), data(random() % 60, 'd');
     const bool is_put = random() % 3 != 0;
@@ -211,7 +211,7 @@ TEST_P(CallbackTest, ThatDoesNotEndLeavesTheTreeAsItWas) {
     }
     calls_left = -1;
     if (result == -1) {
-      failed = failed + 1;
+      ++failed_calls;
     } else if (is_put) {
       model[key] = data;
     } else {
@@ -222,7 +222,7 @@ TEST_P(CallbackTest, ThatDoesNotEndLeavesTheTreeAsItWas) {
     ASSERT_EQ(all(), model) << i;
   }
   EXPECT_EQ(all(), model);
-  EXPECT_GT(failed, 100U);
+  EXPECT_GT(failed_calls, 100U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ends, CallbackTest,

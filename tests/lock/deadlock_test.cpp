@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <barrier>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,6 +19,7 @@
 #include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/futex.h"
+#include "platform/shared_lock.h"
 #include "tests/support/children.h"
 #include "tests/support/lock_rig.h"
 
@@ -235,21 +235,23 @@ TEST_F(DeadlockTest, AWakeUpThatIsLostIsSeen) {
 #endif
 
 // A look that is held between the store that makes a request a victim's and its way out of the
-// queue: the victim's cell is still there.
+// queue: until the victim, which may wake by itself, waits for the bucket, or has returned.
 struct HeldLook {
   static inline thread_local bool is_mine = false;
   static inline std::vector<std::atomic<std::uint32_t> *> wakes;
+  static inline std::vector<const platform::SharedLock *> buckets;
   static inline std::atomic<bool> has_returned;
   static inline bool has_returned_early;
 
   static void on_step(observe::Step step) {
     if (!is_mine || step != observe::Step::kLockReleased) return;
     is_mine = false;
-    // The victim may wake by itself.
-    for (int i = 0; i < 50 && !has_returned.load(); ++i) {
+    EXPECT_TRUE(poll_until([] {
       for (std::atomic<std::uint32_t> *const wake : wakes) platform::futex_wake(*wake);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+      return has_returned.load() ||
+             std::any_of(buckets.begin(), buckets.end(),
+                         [](const auto *lock) { return lock->has_sleepers(); });
+    }));
     has_returned_early = has_returned.load();
   }
 };
@@ -257,6 +259,7 @@ struct HeldLook {
 TEST_F(DeadlockTest, AVictimStaysUntilItIsOutOfItsQueue) {
   look_only_when_told();
   HeldLook::wakes.clear();
+  HeldLook::buckets.clear();
   HeldLook::has_returned.store(false);
   HeldLook::has_returned_early = false;
   const std::array<LockerId, 2> lockers = {begin(), begin()};
@@ -264,6 +267,7 @@ TEST_F(DeadlockTest, AVictimStaysUntilItIsOutOfItsQueue) {
     EXPECT_EQ(take(lockers[i], i), Errc::kOk);
     const lock::CellIndex cell{static_cast<std::uint32_t>(lockers[i])};
     HeldLook::wakes.push_back(&table_->file().locker(cell).wake);
+    HeldLook::buckets.push_back(&table_->file().bucket(lock::bucket_of({1, i})).lock);
   }
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < lockers.size(); ++i)

@@ -14,7 +14,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "levels/lock/lock.h"
@@ -181,6 +180,12 @@ class Storm {
     EXPECT_TRUE(poll_until([&] { return notes_->transactions.load() >= transactions; }))
         << notes_->transactions.load() << " transactions";
   }
+  // So long, and all the time.
+  void go_on_for(std::chrono::seconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end && !testing::Test::HasFailure())
+      await(notes_->transactions.load() + 100);
+  }
   void kill(std::size_t number) {
     Notes::Worker &worker = notes_->workers[number];
     // Its locks pass on as soon as it is dead; nobody compares with its notes from here on.
@@ -219,7 +224,7 @@ class Storm {
 
 TEST(MultiLockTest, AStorm) {
   Storm storm;
-  if (std::getenv("TMH_LONG") != nullptr) std::this_thread::sleep_for(std::chrono::seconds(60));
+  if (std::getenv("TMH_LONG") != nullptr) storm.go_on_for(std::chrono::seconds(60));
   storm.await(20'000);
   storm.end();
   EXPECT_EQ(storm.notes().violations.load(), 0u);

@@ -20,7 +20,6 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "observe/planted.h"
@@ -130,6 +129,12 @@ class Storm {
     EXPECT_TRUE(poll_until([&] { return notes_->ends.load() >= ends; }))
         << notes_->ends.load() << " of " << ends << " transactions";
   }
+  // So long, and all the time.
+  void go_on_for(std::chrono::seconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end && !testing::Test::HasFailure())
+      await(notes_->ends.load() + 100);
+  }
   void kill(std::size_t number) {
     children_.bury(indices_[number]);
     ++deaths_[number];
@@ -192,7 +197,7 @@ class Storm {
 TEST(MultiTpTest, AStorm) {
   const MemoryFolder folder;
   Storm storm(folder.path());
-  if (times(0, 1) != 0) std::this_thread::sleep_for(std::chrono::seconds(60));
+  storm.go_on_for(std::chrono::seconds(times(0, 60)));
   storm.await(4'000);
   storm.end();
   EXPECT_EQ(storm.wrong(), "");

@@ -1,0 +1,40 @@
+// compat/libdb/tree_root.h -- a tree's root, which is always page 1.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include "compat/libdb/failure.h"
+#include "compat/libdb/slots.h"
+
+namespace tmh::db {
+
+inline constexpr PageId kTreeRoot = 1;
+
+// An empty leaf. REQUIRES: the store is empty.
+template <class Store>
+void make_root(Store *store) {
+  typename Store::Change change(*store);
+  const PageId root = store->make();
+  if (root != kTreeRoot) throw Failure{EINVAL};
+  Slots<typename Store::Page> slots(store->write(root));
+  slots.make(PageKind::kLeaf, 0, root);
+  slots.insert(0, {});
+  change.commit();
+}
+
+// Its content moves to a page of its own, which is returned. The root is an inner page without
+// children then. REQUIRES: a Change.
+template <class Store>
+[[nodiscard]] PageId move_root_down(Store *store) {
+  using S = Slots<typename Store::Page>;
+  const PageId id = store->make();
+  S child(store->write(id)), root(store->write(kTreeRoot));
+  child.page().copy_from(root.page());
+  child.set_own(id);
+  root.make(PageKind::kInner, static_cast<std::uint8_t>(child.level() + 1), kTreeRoot);
+  root.insert(0, {});
+  return id;
+}
+
+}  // namespace tmh::db
