@@ -1,6 +1,8 @@
 // levels/page/redo/durable_log.cpp -- what the parts of the log do together.
 #include "levels/page/redo/durable_log.h"
 
+#include "platform/try.h"
+
 namespace tmh::page {
 
 Errc DurableLog::make_room(LogRoom::Room room, storage::Lsn end, RedoPlan *plan) noexcept {
