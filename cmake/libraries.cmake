@@ -100,9 +100,12 @@ add_library(tmh::tp ALIAS tmh-tp)
 add_library(tmh::tp_static ALIAS tmh-tp_static)
 
 # dbopen() of db(3), apart: nobody gets that name who has not asked for it.
-file(GLOB DB_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libdb/*.cpp")
+file(GLOB DB_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libdb/*.cpp"
+     "${PROJECT_SOURCE_DIR}/compat/libdb/shared/*.cpp")
 tmh_add_library(tmh-db SOURCES ${DB_SOURCES})
 target_compile_options(tmh-db_objects PRIVATE ${TMH_CODE_FLAGS})
+target_link_libraries(tmh-db PRIVATE tmh tmh-tp)
+target_link_libraries(tmh-db_static PRIVATE tmh_static tmh-tp_static)
 foreach(library tmh-db tmh-db_static)
   string(REPLACE "tmh-db" "db" exported ${library})
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${exported})

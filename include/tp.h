@@ -107,12 +107,15 @@ enum tp_open_flags {
 };
 
 /* Opens, or makes, the domain in the folder `home`; options: null: zeros, and the durability that
- * the domain has. A process has one environment open at a time. What an earlier life has not ended
- * is undone before it returns, as far as the types of its records are known. */
+ * the domain has. A process may have several environments open, one of them with files of
+ * tp_map() and tp_buf_open(). What an earlier life has not ended is undone before it returns, as
+ * far as the types of its records are known. */
 int tp_open(const char *home, const struct tp_options *options, tp_env **env);
 /* TP_ERUNNING: transactions of this process have not ended. After an error of the log, kLogFailed
  * or one of the disk, it is closed: what was not durable yet is perhaps lost. */
 int tp_close(tp_env *env);
+/* The folder of its domain, until it is closed; null: of null. */
+const char *tp_home(const tp_env *env);
 /* Of types that come later. What waits for them is undone. */
 int tp_record_type(tp_env *env, const struct tp_type *type);
 /* Maps a file of the domain, plain bytes, at the same address in every process; not in a step.

@@ -5,70 +5,39 @@
 #include <cerrno>
 
 #include "compat/libdb/failure.h"
-#include "compat/libdb/private_store.h"
+#include "compat/libdb/store.h"
 
 namespace tmh::db {
 
-template <class Store>
-class Btree<Store>::Changing {
- public:
-  explicit Changing(Btree &tree) noexcept : tree_(tree), change_(tree.store_) {
-    tree.cursor_before_ = tree.cursor_;
-    tree.is_changing_ = true;
-  }
-  ~Changing() { tree_.begin_call(); }
-  Changing(const Changing &) = delete;
-  Changing &operator=(const Changing &) = delete;
-  void commit() noexcept {
-    change_.commit();
-    tree_.is_changing_ = false;
-  }
-
- private:
-  Btree &tree_;
-  typename Store::Change change_;
-};
-
-// A change that was left, perhaps by longjmp(), has not been.
-template <class Store>
-void Btree<Store>::begin_call() noexcept {
-  if (is_changing_) cursor_ = cursor_before_;
-  is_changing_ = false;
-}
-
 // ---- Search ------------------------------------------------------------------------------------
 
-template <class Store>
-int Btree<Store>::compare_at(Bytes key, const S &slots, std::uint32_t index) {
+int Btree::compare_at(Bytes key, const Slots &slots, std::uint32_t index) {
   return order_.compare(key, items_.key_of(slots, index, &key_copy_));
 }
 
-template <class Store>
-void Btree<Store>::make() {
-  make_root(&store_);
-}
+void Btree::make() { make_root(&store_); }
 
 // To the first record whose key is not below, or behind the last one of its page; whether it has
-// that key. With duplicates a separator may stand in the middle of a group: its left side has the
-// first ones.
-template <class Store>
-bool Btree<Store>::find(Bytes key, Path *path) {
+// that key. A separator may stand in the middle of a group of equal keys, duplicates or ghosts: its
+// left side has the first ones.
+bool Btree::find(Bytes key, Path *path) {
+  TMH_ASSERT(path != nullptr);
   path->count = 0;
   std::uint32_t level = 0;
   for (PageId id = kTreeRoot;;) {
-    const S slots = page(id);
+    const Slots slots = page(id);
     const bool is_leaf = slots.kind() == PageKind::kLeaf;
     if (path->count == kTreeLevelsMax || (!is_leaf && slots.kind() != PageKind::kInner) ||
         (path->count != 0 && slots.level() + 1U != level))
       throw Failure{EINVAL};
     level = slots.level();
+    if (is_leaf) store_.guard().lock(id, access_);
     // The first of (low, end) that is not passed.
     std::uint32_t low = is_leaf ? 1 : 2, end = slots.count();
     while (low < end) {
       const std::uint32_t middle = low + (end - low) / 2;
       const int against = compare_at(key, slots, middle);
-      const bool is_passed = is_leaf || settings_.has_duplicates ? against > 0 : against >= 0;
-      if (is_passed) {
+      if (against > 0) {
         low = middle + 1;
       } else {
         end = middle;
@@ -76,26 +45,33 @@ bool Btree<Store>::find(Bytes key, Path *path) {
     }
     const std::uint32_t index = is_leaf ? low : low - 1;
     path->places[path->count++] = {id, index};
-    if (is_leaf) return index < slots.count() && compare_at(key, slots, index) == 0;
+    if (is_leaf) {
+      std::uint32_t &at = path->last().index;
+      while (at < slots.count() && compare_at(key, slots, at) == 0) {
+        if (!Items::is_ghost(slots, at)) return true;
+        ++at;
+      }
+      return false;
+    }
     id = items_.parse(slots, index).child;
   }
 }
 
 // From a place behind a page's last record to the first one of the pages to its right.
-template <class Store>
-bool Btree<Store>::is_at_record(Place *place) {
+bool Btree::is_at_record(Place *place) {
   for (PageId steps = 0; steps < store_.page_end(); ++steps) {
-    const S slots = page(place->page);
+    const Slots slots = page(place->page);
+    while (place->index < slots.count() && Items::is_ghost(slots, place->index)) ++place->index;
     if (place->index < slots.count()) return true;
     if (slots.right() == 0) return false;
     *place = {slots.right(), 1};
+    store_.guard().lock(place->page, access_);
   }
   throw Failure{EINVAL};
 }
 
 // The same with the way from the root.
-template <class Store>
-void Btree<Store>::step_right(Path *path) {
+void Btree::step_right(Path *path) {
   std::uint32_t at = path->count - 1;
   do {
     if (at == 0) throw Failure{EINVAL};
@@ -109,8 +85,8 @@ void Btree<Store>::step_right(Path *path) {
 }
 
 // To a leaf that has, or had, that key.
-template <class Store>
-void Btree<Store>::path_to(PageId leaf, Bytes key, Path *path) {
+void Btree::path_to(PageId leaf, Bytes key, Path *path) {
+  TMH_ASSERT(leaf != 0);
   (void)find(key, path);
   for (PageId steps = 0; path->last().page != leaf; ++steps) {
     if (steps == store_.page_end()) throw Failure{EINVAL};
@@ -119,18 +95,15 @@ void Btree<Store>::path_to(PageId leaf, Bytes key, Path *path) {
 }
 
 // The first record of the key. place: where, else behind the last one that is below.
-template <class Store>
-bool Btree<Store>::find_first(Bytes key, Path *path, Place *place) {
+bool Btree::find_first(Bytes key, Path *path, Place *place) {
   const bool is_there = find(key, path);
   *place = path->last();
-  if (is_there || !settings_.has_duplicates || place->index < page(place->page).count())
-    return is_there;
+  if (is_there) return true;
   return is_at_record(place) && compare_at(key, page(place->page), place->index) == 0;
 }
 
-template <class Store>
-Found Btree<Store>::get(Bytes key, std::vector<std::byte> *data) {
-  begin_call();
+Found Btree::get(Bytes key, std::vector<std::byte> *data) {
+  access_ = Access::kLook;
   Path path;
   Place place;
   if (!find_first(key, &path, &place)) return Found::kNo;
@@ -140,24 +113,23 @@ Found Btree<Store>::get(Bytes key, std::vector<std::byte> *data) {
 
 // ---- Records come ------------------------------------------------------------------------------
 
-template <class Store>
-Found Btree<Store>::put(Bytes key, Bytes data, Put how) {
-  begin_call();
-  Changing change(*this);
+Found Btree::put(Bytes key, Bytes data, Put how) {
+  access_ = Access::kChange;
+  Store::Change change(store_);
   if (how == Put::kAtCursor) {
     put_at_cursor(key, data);
   } else {
     const bool is_there = put_at_key(key, data, how == Put::kNew);
     if (how == Put::kNew && is_there) return Found::kNo;
   }
-  if (how == Put::kAtCursor || how == Put::kAnySetCursor) cursor_ = {Cursor::State::kOn, stored_};
+  if (how == Put::kAtCursor || how == Put::kAnySetCursor) cursor_.set(stored_, true);
+  cursor_.end_change();
   change.commit();
   return Found::kYes;
 }
 
 // Whether the key was there. is_new: then nothing changes.
-template <class Store>
-bool Btree<Store>::put_at_key(Bytes key, Bytes data, bool is_new) {
+bool Btree::put_at_key(Bytes key, Bytes data, bool is_new) {
   Path path;
   Place place;
   const bool is_there = find_first(key, &path, &place);
@@ -169,14 +141,16 @@ bool Btree<Store>::put_at_key(Bytes key, Bytes data, bool is_new) {
   } else {
     items_.make_record(key, data, &item_);
     insert_item(&path, path.count - 1, item_);
+    if (store_.guard().keeps_undo()) note_inserted(key, data);
   }
   return is_there;
 }
 
-template <class Store>
-void Btree<Store>::put_at_cursor(Bytes key, Bytes data) {
-  TMH_ASSERT(is_on_record());
-  const Place place = cursor_.place;
+void Btree::put_at_cursor(Bytes key, Bytes data) {
+  find_cursor();
+  // Another process has erased it.
+  if (!is_on_record()) throw Failure{EINVAL};
+  const Place place = cursor_.place();
   const std::vector<std::byte> before = items_.copied_key(page(place.page), place.index);
   if (order_.compare(key, before) != 0) {
     // It would stand in the wrong place.
@@ -190,47 +164,70 @@ void Btree<Store>::put_at_cursor(Bytes key, Bytes data) {
   replace(&path, key, data);
 }
 
-template <class Store>
-void Btree<Store>::replace(Path *path, Bytes key, Bytes data) {
+// Of the same key, or one that is equal to it.
+void Btree::replace(Path *path, Bytes key, Bytes data) {
+  TMH_ASSERT(path->count != 0 && path->last().index != 0);
   const Place place = path->last();
-  const bool is_cursor_here = cursor_.state == Cursor::State::kOn &&
-                              cursor_.place.page == place.page &&
-                              cursor_.place.index == place.index;
+  const bool is_cursor_here = cursor_.is_on(place);
   items_.make_record(key, data, &item_);
-  S slots = page_to_write(place.page);
-  items_.release_bigs(slots, place.index);
-  if (slots.room() + slots.item_bytes(place.index) >= item_.size()) {
+  Slots slots = page_to_write(place.page);
+  const bool keeps_undo = store_.guard().keeps_undo();
+  const std::uint32_t before = slots.item_bytes(place.index);
+  // What is as long can be put back where it was.
+  if (keeps_undo &&
+      (settings_.has_duplicates || item_.size() < before || slots.room() + before < item_.size() ||
+       !Items::is_inline(slots.item(place.index)) || !Items::is_inline(item_))) {
+    note(UndoKind::kTreeErased, slots, place);
+    make_ghost(&slots, place);
+    ++path->last().index;
+    insert_item(path, path->count - 1, item_);
+    note_inserted(key, data);
+  } else if (slots.room() + before >= item_.size()) {
+    if (keeps_undo) {
+      const Bytes old = slots.item(place.index);
+      store_.guard().note({.kind = UndoKind::kTreeReplaced,
+                           .page = place.page,
+                           .key = digest_of(key),
+                           .data = digest_of(data)},
+                          old);
+    }
+    items_.release_bigs(slots, place.index);
     slots.replace(place.index, item_);
     stored_ = place;
+    return;
   } else {
+    items_.release_bigs(slots, place.index);
     slots.erase(place.index);
-    cursor_erased(place.page, place.index);
+    cursor_.erased(place.page, place.index);
     insert_item(path, path->count - 1, item_);
-    if (is_cursor_here) cursor_ = {Cursor::State::kOn, stored_};
   }
+  if (is_cursor_here) cursor_.set(stored_, true);
 }
 
 // At path->places[at], which the item goes before.
-template <class Store>
-void Btree<Store>::insert_item(Path *path, std::uint32_t at, const std::vector<std::byte> &item) {
-  TMH_ASSERT(at < path->count && is_changing_);
+void Btree::insert_item(Path *path, std::uint32_t at, const std::vector<std::byte> &item) {
+  TMH_ASSERT(at < path->count);
+  Slots slots = page_to_write(path->places[at].page);
+  if (slots.room() < item.size() && slots.kind() == PageKind::kLeaf)
+    purge(&slots, &path->places[at]);
   const Place place = path->places[at];
-  S slots = page_to_write(place.page);
   if (slots.room() < item.size()) return split(path, at, item);
   slots.insert(place.index, item);
   if (slots.kind() == PageKind::kLeaf) {
-    cursor_inserted(place.page, place.index);
+    cursor_.inserted(place.page, place.index);
     stored_ = place;
   }
 }
 
 // The root's content moves to a page of its own, whose parent the root becomes.
-template <class Store>
-void Btree<Store>::grow_root(Path *path) {
-  TMH_ASSERT(is_changing_);
+void Btree::grow_root(Path *path) {
+  TMH_ASSERT(path->count != 0);
   if (path->count == kTreeLevelsMax) throw Failure{EFBIG};
   const PageId id = move_root_down(&store_);
-  if (page(id).kind() == PageKind::kLeaf) cursor_moved(kTreeRoot, 0, id, 0);
+  if (page(id).kind() == PageKind::kLeaf) {
+    cursor_.moved(kTreeRoot, 0, id, 0);
+    take_over(kTreeRoot, id);
+  }
   std::vector<std::byte> item;
   items_.make_child(id, {}, &item);
   page_to_write(kTreeRoot).insert(1, item);
@@ -239,12 +236,11 @@ void Btree<Store>::grow_root(Path *path) {
 
 // Where the right page begins, counting the new item, which goes before `index`. The left page has
 // room for a high key then.
-template <class Store>
-std::uint32_t Btree<Store>::split_at(const S &slots, std::uint32_t index, Bytes item) {
+std::uint32_t Btree::split_at(const Slots &slots, std::uint32_t index, Bytes item) {
   const std::uint32_t count = slots.count() + 1;  // with it
   const auto bytes_of = [&](std::uint32_t i) -> std::size_t {
     const std::size_t bytes = i == index ? item.size() : slots.item_bytes(i < index ? i : i - 1);
-    return bytes + S::kSlotBytes;
+    return bytes + Slots::kSlotBytes;
   };
   const auto separator_bytes = [&](std::uint32_t i) {
     const bool is_new = i == index;
@@ -265,28 +261,27 @@ std::uint32_t Btree<Store>::split_at(const S &slots, std::uint32_t index, Bytes 
     while (at < count - 1 && (at == 1 || left + bytes_of(at) / 2 <= all / 2))
       left += bytes_of(at++);
   }
-  const std::size_t room = slots.page_bytes() - S::kHeadBytes;
-  while (at > 2 && left + S::kSlotBytes + separator_bytes(at) > room) left -= bytes_of(--at);
+  const std::size_t room = slots.page_bytes() - Slots::kHeadBytes;
+  while (at > 2 && left + Slots::kSlotBytes + separator_bytes(at) > room) left -= bytes_of(--at);
   return at;
 }
 
-template <class Store>
-void Btree<Store>::split(Path *path, std::uint32_t at, const std::vector<std::byte> &item) {
+void Btree::split(Path *path, std::uint32_t at, const std::vector<std::byte> &item) {
   // The callers' item may be a member: what follows uses others.
   if (at == 0) {
     grow_root(path);
     ++at;
   }
   const Place place = path->places[at];
-  S left = page_to_write(place.page);
+  Slots left = page_to_write(place.page);
   const bool is_leaf = left.kind() == PageKind::kLeaf;
   const std::uint32_t from = split_at(left, place.index, item);
   const PageId id = store_.make();
-  S right = page_to_write(id);
+  Slots right = page_to_write(id);
   right.make(left.kind(), left.level(), id);
   std::vector<std::byte> copy;
   // The right page takes the high key, with what is big of it.
-  right.insert(0, left.item(0, &copy));
+  right.insert(0, left.item(0));
   right.set_right(left.right());
   right.set_left(place.page);
   if (left.right() != 0) page_to_write(left.right()).set_left(id);
@@ -295,16 +290,18 @@ void Btree<Store>::split(Path *path, std::uint32_t at, const std::vector<std::by
 
   const bool is_new_left = place.index < from;
   const std::uint32_t first = is_new_left ? from - 1 : from;  // that moves, as it is numbered now
-  for (std::uint32_t i = first; i < left.count(); ++i)
-    right.insert(right.count(), left.item(i, &copy));
+  for (std::uint32_t i = first; i < left.count(); ++i) right.insert(right.count(), left.item(i));
   left.truncate(first);
-  if (is_leaf) cursor_moved(place.page, first, id, 1);
+  if (is_leaf) {
+    cursor_.moved(place.page, first, id, 1);
+    take_over(place.page, id);
+  }
   const Place where = is_new_left ? place : Place{id, place.index - first + 1};
-  S &target = is_new_left ? left : right;
+  Slots &target = is_new_left ? left : right;
   TMH_ASSERT(target.room() >= item.size());
   target.insert(where.index, item);
   if (is_leaf) {
-    cursor_inserted(where.page, where.index);
+    cursor_.inserted(where.page, where.index);
     stored_ = where;
   }
 
@@ -317,7 +314,7 @@ void Btree<Store>::split(Path *path, std::uint32_t at, const std::vector<std::by
     high = high.first(telling);
   }
   separator.assign(high.begin(), high.end());
-  if (!is_leaf) clear_first_key(id);
+  if (!is_leaf) items_.clear_child_key(&right, 1);
   std::vector<std::byte> made;
   items_.make_high(separator, &made);
   page_to_write(place.page).replace(0, made);
@@ -326,21 +323,11 @@ void Btree<Store>::split(Path *path, std::uint32_t at, const std::vector<std::by
   insert_item(path, at - 1, made);
 }
 
-template <class Store>
-void Btree<Store>::clear_first_key(PageId id) {
-  S slots = page_to_write(id);
-  items_.release_bigs(slots, 1);
-  std::vector<std::byte> made;
-  items_.make_child(items_.parse(slots, 1).child, {}, &made);
-  slots.replace(1, made);
-}
-
 // ---- Records go --------------------------------------------------------------------------------
 
-template <class Store>
-Found Btree<Store>::erase(Bytes key) {
-  begin_call();
-  Changing change(*this);
+Found Btree::erase(Bytes key) {
+  access_ = Access::kChange;
+  Store::Change change(store_);
   Found found = Found::kNo;
   Path path;
   Place place;
@@ -349,55 +336,138 @@ Found Btree<Store>::erase(Bytes key) {
     found = Found::kYes;
     if (!settings_.has_duplicates) break;
   }
+  cursor_.end_change();
   change.commit();
   return found;
 }
 
-template <class Store>
-Found Btree<Store>::erase_at_cursor() {
-  begin_call();
+Found Btree::erase_at_cursor() {
+  access_ = Access::kChange;
   TMH_ASSERT(has_cursor());
+  find_cursor();
   if (!is_on_record()) return Found::kNo;
-  Changing change(*this);
-  erase_at(cursor_.place);
+  Store::Change change(store_);
+  erase_at(cursor_.place());
+  cursor_.end_change();
   change.commit();
   return Found::kYes;
 }
 
-template <class Store>
-void Btree<Store>::erase_at(Place place) {
+void Btree::erase_at(Place place) {
   Path path;
-  TMH_ASSERT(is_changing_ && place.index != 0);
+  TMH_ASSERT(place.index != 0);
+  if (store_.guard().keeps_undo()) {
+    Slots slots = page_to_write(place.page);
+    note(UndoKind::kTreeErased, slots, place);
+    make_ghost(&slots, place);
+    sweep_left(place.page);
+    return;
+  }
   const bool is_last = page(place.page).count() == 2 && place.page != kTreeRoot;
   if (is_last) path_to(place.page, items_.copied_key(page(place.page), place.index), &path);
-  S slots = page_to_write(place.page);
+  Slots slots = page_to_write(place.page);
   items_.release_bigs(slots, place.index);
   slots.erase(place.index);
-  cursor_erased(place.page, place.index);
-  if (is_last) erase_page(&path);
+  cursor_.erased(place.page, place.index);
+  if (is_last) {
+    erase_page(&path);
+  } else {
+    sweep_left(place.page);
+  }
 }
+
+// ---- Ghosts ------------------------------------------------------------------------------------
+
+void Btree::note(UndoKind kind, const Slots &slots, Place place) {
+  store_.guard().note({.kind = kind,
+                       .page = place.page,
+                       .key = items_.key_digest(slots, place.index),
+                       .data = items_.data_digest(slots, place.index)},
+                      {});
+}
+
+void Btree::note_inserted(Bytes key, Bytes data) {
+  store_.guard().note({.kind = UndoKind::kTreeInserted,
+                       .page = stored_.page,
+                       .key = digest_of(key),
+                       .data = digest_of(data)},
+                      {});
+}
+
+void Btree::make_ghost(Slots *slots, Place place) {
+  TMH_ASSERT(slots->kind() == PageKind::kLeaf);
+  Items::set_ghost(slots, place.index, true);
+  store_.guard().note_ghost(place.page);
+  cursor_.became_ghost(place);
+}
+
+// Who holds the old page's lock holds that of the new one.
+void Btree::take_over(PageId from, PageId to) {
+  TMH_ASSERT(from != to);
+  store_.guard().lock(to, Access::kChange);
+  if (store_.guard().has_ghosts_in(from)) store_.guard().note_ghost(to);
+}
+
+// Ghosts of transactions that have ended go: the page's lock says that there are no others. One
+// record stays, so that the page keeps a key.
+void Btree::purge(Slots *slots, Place *place) {
+  TMH_ASSERT(slots->kind() == PageKind::kLeaf);
+  if (store_.guard().has_ghosts_in(place->page)) return;
+  for (std::uint32_t i = slots->count(); i-- > 1 && slots->count() > 2;) {
+    if (!Items::is_ghost(*slots, i)) continue;
+    items_.release_bigs(*slots, i);
+    slots->erase(i);
+    cursor_.erased(place->page, i);
+    if (place->index > i) --place->index;
+  }
+}
+
+// The leaf to the left has nothing but ghosts of transactions that have ended: it goes.
+void Btree::sweep_left(PageId id) {
+  if (!store_.is_shared()) return;
+  Guard &guard = store_.guard();
+  const PageId left = page(id).left();
+  if (left == 0 || !Items::are_all_ghosts(page(left)) || page(left).count() < 2) return;
+  if (guard.has_ghosts_in(left) || !guard.try_lock(left, Access::kChange)) return;
+  Path path;
+  path_to(left, items_.copied_key(page(left), 1), &path);
+  Slots slots = page_to_write(left);
+  for (std::uint32_t i = slots.count(); i-- > 1;) {
+    items_.release_bigs(slots, i);
+    slots.erase(i);
+    cursor_.erased(left, i);
+  }
+  erase_page(&path);
+}
+
+// ---- Empty pages ------------------------------------------------------------------------------
 
 // The leaf of the path is empty. It goes, with the pages above that have no other child. Its range
 // becomes that of the page behind it, where both have a parent in common, or of the one before it.
-template <class Store>
-void Btree<Store>::erase_page(Path *path) {
+void Btree::erase_page(Path *path) {
   std::uint32_t top = path->count - 1;  // the highest level that goes
   while (top > 0 && page(path->places[top - 1].page).count() == 2) --top;
   if (top == 0) {
     // Nothing is left.
-    cursor_moved(path->last().page, 0, kTreeRoot, 0);
+    store_.guard().lock(kTreeRoot, Access::kChange);
+    cursor_.moved(path->last().page, 0, kTreeRoot, 0);
     for (std::uint32_t i = 1; i < path->count; ++i) release_page(path->places[i].page);
-    S root = page_to_write(kTreeRoot);
+    Slots root = page_to_write(kTreeRoot);
     items_.release_bigs(root, 1);
     root.make(PageKind::kLeaf, 0, kTreeRoot);
     root.insert(0, {});
     return;
   }
   const Place above = path->places[top - 1];
-  S parent = page_to_write(above.page);
+  Slots parent = page_to_write(above.page);
   const bool is_left_heir = above.index + 1 == parent.count();
   // A full page to the left has no room for the high key. The leaf stays, without records.
   if (is_left_heir && !has_room_for_highs(path, top)) return;
+  // What the transaction has seen to be missing stays so.
+  const Slots gone = page(path->last().page);
+  if (store_.guard().keeps_undo() &&
+      !store_.guard().try_lock(is_left_heir ? gone.left() : gone.right(), Access::kChange))
+    return;
   if (is_left_heir) {
     items_.release_bigs(parent, above.index);
     parent.erase(above.index);
@@ -412,39 +482,36 @@ void Btree<Store>::erase_page(Path *path) {
   lower_root();
 }
 
-template <class Store>
-bool Btree<Store>::has_room_for_highs(Path *path, std::uint32_t top) {
+bool Btree::has_room_for_highs(Path *path, std::uint32_t top) {
   for (std::uint32_t i = top; i < path->count; ++i) {
-    const S gone = page(path->places[i].page);
-    const S left = page(gone.left());
+    const Slots gone = page(path->places[i].page);
+    const Slots left = page(gone.left());
     if (left.room() + left.item_bytes(0) < gone.item_bytes(0)) return false;
   }
   return true;
 }
 
-template <class Store>
-void Btree<Store>::unlink(PageId id, bool is_left_heir) {
-  S gone = page_to_write(id);
+void Btree::unlink(PageId id, bool is_left_heir) {
+  Slots gone = page_to_write(id);
   const PageId left = gone.left(), right = gone.right();
   if (left != 0) page_to_write(left).set_right(right);
   if (right != 0) page_to_write(right).set_left(left);
   if (is_left_heir) {
     TMH_ASSERT(left != 0);
-    S heir = page_to_write(left);
+    Slots heir = page_to_write(left);
     if (heir.item_bytes(0) != 0) items_.release_bigs(heir, 0);
     std::vector<std::byte> copy;
     // With what is big of it.
-    heir.replace(0, gone.item(0, &copy));
+    heir.replace(0, gone.item(0));
     gone.replace(0, {});
   }
-  if (cursor_.state != Cursor::State::kNone && cursor_.place.page == id)
-    cursor_.place = right != 0 ? Place{right, 1} : Place{left, page(left).count()};
+  cursor_.moved_off(id, right != 0 ? Place{right, 1} : Place{left, page(left).count()});
   release_page(id);
 }
 
-template <class Store>
-void Btree<Store>::release_page(PageId id) {
-  const S slots = page(id);
+void Btree::release_page(PageId id) {
+  TMH_ASSERT(id != kTreeRoot);
+  const Slots slots = page(id);
   if (slots.item_bytes(0) != 0) items_.release_bigs(slots, 0);
   // A page that goes with its only child.
   if (slots.kind() == PageKind::kInner && slots.count() == 2) items_.release_bigs(slots, 1);
@@ -452,55 +519,56 @@ void Btree<Store>::release_page(PageId id) {
 }
 
 // A root with one child takes its place.
-template <class Store>
-void Btree<Store>::lower_root() {
+void Btree::lower_root() {
   for (;;) {
-    S root = page_to_write(kTreeRoot);
-    if (root.kind() != PageKind::kInner || root.count() != 2) return;
+    if (page(kTreeRoot).kind() != PageKind::kInner || page(kTreeRoot).count() != 2) return;
+    Slots root = page_to_write(kTreeRoot);
     const PageId id = items_.parse(root, 1).child;
+    if (page(id).kind() == PageKind::kLeaf &&
+        !(store_.guard().try_lock(id, Access::kChange) &&
+          store_.guard().try_lock(kTreeRoot, Access::kChange)))
+      return;
     items_.release_bigs(root, 1);
-    S child = page_to_write(id);
+    Slots child = page_to_write(id);
     root.page().copy_from(child.page());
     root.set_own(kTreeRoot);
-    if (root.kind() == PageKind::kLeaf) cursor_moved(id, 0, kTreeRoot, 0);
+    if (root.kind() == PageKind::kLeaf) {
+      cursor_.moved(id, 0, kTreeRoot, 0);
+      if (store_.guard().has_ghosts_in(id)) store_.guard().note_ghost(kTreeRoot);
+    }
     store_.release(id);
   }
 }
 
 // ---- The cursor --------------------------------------------------------------------------------
 
-template <class Store>
-void Btree<Store>::cursor_inserted(PageId page, std::uint32_t index) noexcept {
-  if (cursor_.place.page != page) return;
-  const bool is_behind = cursor_.state == Cursor::State::kOn ? cursor_.place.index >= index
-                                                             : cursor_.place.index > index;
-  if (is_behind) ++cursor_.place.index;
-}
-
-template <class Store>
-void Btree<Store>::cursor_erased(PageId page, std::uint32_t index) noexcept {
-  if (cursor_.state == Cursor::State::kNone || cursor_.place.page != page) return;
-  if (cursor_.place.index > index) {
-    --cursor_.place.index;
-  } else if (cursor_.place.index == index) {
-    cursor_.state = Cursor::State::kBetween;
+// Its page has changed: by its key.
+void Btree::find_cursor() {
+  if (!cursor_.is_there()) return;
+  store_.guard().lock(cursor_.place().page, access_);
+  if (cursor_.is_current()) return;
+  Path path;
+  Place place;
+  bool is_there = find_first(cursor_.key(), &path, &place);
+  const Place gap = place;
+  if (cursor_.is_on_record()) {
+    while (is_there && settings_.has_duplicates &&
+           items_.data_digest(page(place.page), place.index) != cursor_.data()) {
+      ++place.index;
+      is_there =
+          is_at_record(&place) && compare_at(cursor_.key(), page(place.page), place.index) == 0;
+    }
+    if (is_there) return cursor_.found_again(TreeCursor::State::kOn, place);
   }
+  cursor_.found_again(TreeCursor::State::kBetween, gap);
 }
 
-template <class Store>
-void Btree<Store>::cursor_moved(PageId from, std::uint32_t first, PageId to,
-                                std::uint32_t to_first) noexcept {
-  if (cursor_.place.page != from || cursor_.place.index < first) return;
-  cursor_.place = {to, cursor_.place.index - first + to_first};
-}
-
-template <class Store>
-Found Btree<Store>::seek(Seek how, Bytes at, std::vector<std::byte> *key,
-                         std::vector<std::byte> *data) {
-  begin_call();
-  if (!has_cursor() && how == Seek::kNext) how = Seek::kFirst;
-  if (!has_cursor() && how == Seek::kPrevious) how = Seek::kLast;
-  Place place = cursor_.place;
+Found Btree::seek(Seek how, Bytes at, std::vector<std::byte> *key, std::vector<std::byte> *data) {
+  access_ = Access::kLook;
+  if (how == Seek::kNext || how == Seek::kPrevious) find_cursor();
+  if (!cursor_.is_there() && how == Seek::kNext) how = Seek::kFirst;
+  if (!cursor_.is_there() && how == Seek::kPrevious) how = Seek::kLast;
+  Place place = cursor_.place();
   switch (how) {
     case Seek::kAt: {
       Path path;
@@ -521,100 +589,52 @@ Found Btree<Store>::seek(Seek how, Bytes at, std::vector<std::byte> *key,
       break;
   }
   if (how == Seek::kLast || how == Seek::kPrevious) {
-    // Before the place; empty pages are none of a sound tree's, but the root.
-    for (PageId steps = 0; place.index <= 1; ++steps) {
-      const PageId left = page(place.page).left();
-      if (left == 0) return Found::kNo;
-      if (steps == store_.page_end()) throw Failure{EINVAL};
-      place = {left, page(left).count()};
-    }
-    --place.index;
-    if (place.index >= page(place.page).count()) throw Failure{EINVAL};
+    if (!is_before(&place)) return Found::kNo;
   } else if (!is_at_record(&place)) {
     return Found::kNo;
   }
   if (page(place.page).kind() != PageKind::kLeaf) throw Failure{EINVAL};
-  const S slots = page(place.page);
+  const Slots slots = page(place.page);
   const Bytes lying = items_.key_of(slots, place.index, &key_copy_);
   key->assign(lying.begin(), lying.end());
   items_.load_data(page(place.page), place.index, data);
-  cursor_ = {Cursor::State::kOn, place};
+  cursor_.set(place, false);
   return Found::kYes;
 }
 
+// To the record before the place.
+bool Btree::is_before(Place *place) {
+  TMH_ASSERT(place->page != 0);
+  for (PageId steps = 0; steps < store_.page_end();) {
+    if (place->index > 1) {
+      --place->index;
+      const Slots slots = page(place->page);
+      if (place->index >= slots.count()) break;
+      if (!Items::is_ghost(slots, place->index)) return true;
+      continue;
+    }
+    const PageId left = page(place->page).left();
+    if (left == 0) return false;
+    store_.guard().lock(left, access_);
+    *place = {left, page(left).count()};
+    ++steps;
+  }
+  throw Failure{EINVAL};
+}
+
 // The first leaf's first record, or behind the last one's last.
-template <class Store>
-Place Btree<Store>::end_of_tree(bool is_last) {
+Place Btree::end_of_tree(bool is_last) {
   PageId id = kTreeRoot;
   for (std::uint32_t levels = 0; levels < kTreeLevelsMax; ++levels) {
-    const S slots = page(id);
-    if (slots.kind() == PageKind::kLeaf) return {id, is_last ? slots.count() : 1};
+    const Slots slots = page(id);
+    if (slots.kind() == PageKind::kLeaf) {
+      store_.guard().lock(id, access_);
+      return {id, is_last ? slots.count() : 1};
+    }
     if (slots.kind() != PageKind::kInner) break;
     id = items_.parse(slots, is_last ? slots.count() - 1 : 1).child;
   }
   throw Failure{EINVAL};
 }
-
-// ---- Verify ------------------------------------------------------------------------------------
-
-template <class Store>
-const char *Btree<Store>::verify() {
-  std::vector<PageId> level{kTreeRoot};
-  for (std::uint32_t depth = 0; depth < kTreeLevelsMax; ++depth) {
-    std::vector<PageId> below;
-    PageId left = 0;
-    for (std::size_t i = 0; i < level.size(); ++i) {
-      const PageId right = i + 1 < level.size() ? level[i + 1] : 0;
-      const char *const wrong = verify_page(level[i], left, right, &below);
-      if (wrong != nullptr) return wrong;
-      left = level[i];
-    }
-    if (below.empty()) return nullptr;
-    level = std::move(below);
-    if (level.size() >= store_.page_end()) return "there are more children than pages";
-  }
-  return "too many levels";
-}
-
-template <class Store>
-const char *Btree<Store>::verify_page(PageId id, PageId left, PageId right,
-                                      std::vector<PageId> *below) {
-  const S slots = page(id);
-  if (slots.kind() != PageKind::kLeaf && slots.kind() != PageKind::kInner)
-    return "a page of another kind";
-  const bool is_leaf = slots.kind() == PageKind::kLeaf;
-  if (slots.left() != left || slots.right() != right) return "links differ from the parents' order";
-  std::vector<std::byte> copies[3];
-  const auto copied = [&](const S &of, std::uint32_t index, std::vector<std::byte> *to) {
-    const Bytes lying = items_.key_of(of, index, &key_copy_);
-    to->assign(lying.begin(), lying.end());
-  };
-  const int least = settings_.has_duplicates ? 0 : -1;
-  for (std::uint32_t i = is_leaf ? 1 : 2; i < slots.count(); ++i) {
-    copied(slots, i, &copies[i % 2]);
-    if (i > (is_leaf ? 1U : 2U) && order_.compare(copies[1 - i % 2], copies[i % 2]) > least)
-      return "keys out of order";
-    std::vector<std::byte> data;
-    if (is_leaf) items_.load_data(slots, i, &data);
-  }
-  const std::uint32_t last = slots.count() - 1;
-  if (right != 0) {
-    copied(slots, 0, &copies[2]);
-    if (last >= (is_leaf ? 1U : 2U) && order_.compare(copies[last % 2], copies[2]) > least)
-      return "a key above its page's high key";
-    const S next = page(right);
-    if (is_leaf && next.count() > 1) {
-      copied(next, 1, &copies[0]);
-      if (order_.compare(copies[2], copies[0]) > 0)
-        return "a key below the left neighbour's high key";
-    }
-  }
-  if (!is_leaf)
-    for (std::uint32_t i = 1; i < slots.count(); ++i)
-      below->push_back(items_.parse(slots, i).child);
-  return nullptr;
-}
-
-template class Btree<PrivateStore>;
 
 }  // namespace tmh::db

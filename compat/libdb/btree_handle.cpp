@@ -15,53 +15,52 @@ namespace tmh::db {
 
 namespace {
 
-// In the head's own bytes.
-struct TreeHead {
-  std::uint8_t type, has_duplicates;
-  std::uint16_t keys_min;
-};
-static_assert(sizeof(TreeHead) <= PrivateStore::kOwnBytes);
-
-[[nodiscard]] PrivateStore::Settings checked(PrivateStore::Settings file, const BTREEINFO &info) {
+[[nodiscard]] StoreSettings checked(StoreSettings file, const BTREEINFO &info) {
   if ((info.flags & ~static_cast<unsigned long>(R_DUP)) != 0) throw Failure{EINVAL};
   if (info.minkeypage != 0 && (info.minkeypage < 2 || info.minkeypage > 0x7fff))
     throw Failure{EINVAL};
   file.page_bytes = checked_page_bytes(info.psize);
   check_order(info.lorder);
   file.cache_bytes = info.cachesize;
-  file.is_sound = &Items<PrivateStore>::is_sound;
+  file.is_sound = &Items::is_sound;
   return file;
 }
 
 }  // namespace
 
-BtreeHandle::BtreeHandle(PrivateStore::Settings file, const BTREEINFO &info)
-    : Handle(DB_BTREE),
-      store_(checked(std::move(file), info)),
+BtreeHandle::BtreeHandle(const StoreOpener &opener, StoreSettings file, const BTREEINFO &info)
+    : Handle(DB_BTREE, opener(checked(std::move(file), info))),
       order_(info.compare, info.prefix, &calls_),
-      tree_(&store_, &order_, settings(info)) {
-  if (store_.is_new()) tree_.make();
+      tree_(&store(), &order_, settings(info)) {
+  if (store().is_new()) {
+    const TreeHead head{DB_BTREE, (info.flags & R_DUP) != 0,
+                        static_cast<std::uint16_t>(info.minkeypage == 0 ? 2 : info.minkeypage)};
+    make_database([&] {
+      set_head(head);
+      tree_.make();
+    });
+  }
+  store().opened();
 }
 
 // A new file's own are the user's; another one's are its own.
-Btree<PrivateStore>::Settings BtreeHandle::settings(const BTREEINFO &info) {
-  TreeHead head{DB_BTREE, (info.flags & R_DUP) != 0,
-                static_cast<std::uint16_t>(info.minkeypage == 0 ? 2 : info.minkeypage)};
-  if (store_.is_new()) {
-    std::byte own[PrivateStore::kOwnBytes] = {};
-    std::memcpy(own, &head, sizeof head);
-    store_.set_own(own);
-  } else {
-    std::memcpy(&head, store_.own().data(), sizeof head);
-    if (head.type != DB_BTREE || head.keys_min < 2) refuse(EINVAL);
-  }
-  return {head.has_duplicates != 0, head.keys_min};
+Btree::Settings BtreeHandle::settings(const BTREEINFO &info) {
+  if (store().is_new())
+    return {(info.flags & R_DUP) != 0,
+            static_cast<std::uint32_t>(info.minkeypage == 0 ? 2 : info.minkeypage)};
+  return tree_settings(store());
+}
+
+void BtreeHandle::set_head(const TreeHead &head) {
+  std::byte own[Store::kOwnBytes] = {};
+  std::memcpy(own, &head, sizeof head);
+  store().set_own(own);
 }
 
 int BtreeHandle::get(const DBT *key, DBT *data, unsigned flags) {
   if (flags != 0 || data == nullptr) refuse(EINVAL);
-  const Found found = tree_.get(bytes_of(key), &data_);
-  if (found == Found::kYes) deliver(data_, data);
+  const Found found = tree_.get(bytes_of(key), &delivery().data);
+  if (found == Found::kYes) deliver(delivery().data, data);
   return result_of(found);
 }
 
@@ -83,14 +82,14 @@ int BtreeHandle::put(DBT *key, const DBT *data, unsigned flags) {
       refuse(EINVAL);
   }
   if (how == Put::kAtCursor && !tree_.is_on_record()) refuse(EINVAL);
-  if (!store_.is_writable()) refuse(EPERM);
+  if (!store().is_writable()) refuse(EPERM);
   return result_of(tree_.put(bytes_of(key), bytes_of(data), how));
 }
 
 int BtreeHandle::del(const DBT *key, unsigned flags) {
   if (flags != 0 && flags != R_CURSOR) refuse(EINVAL);
   if (flags == R_CURSOR && !tree_.has_cursor()) refuse(EINVAL);
-  if (!store_.is_writable()) refuse(EPERM);
+  if (!store().is_writable()) refuse(EPERM);
   return result_of(flags == R_CURSOR ? tree_.erase_at_cursor() : tree_.erase(bytes_of(key)));
 }
 
@@ -116,10 +115,10 @@ int BtreeHandle::seq(DBT *key, DBT *data, unsigned flags) {
       refuse(EINVAL);
   }
   const Bytes at = how == Seek::kAt ? bytes_of(key) : Bytes{};
-  const Found found = tree_.seek(how, at, &key_, &data_);
+  const Found found = tree_.seek(how, at, &delivery().key, &delivery().data);
   if (found == Found::kYes) {
-    deliver(key_, key);
-    deliver(data_, data);
+    deliver(delivery().key, key);
+    deliver(delivery().data, data);
   }
   return result_of(found);
 }
@@ -127,7 +126,7 @@ int BtreeHandle::seq(DBT *key, DBT *data, unsigned flags) {
 int BtreeHandle::sync(unsigned flags) {
   if (flags != 0) refuse(EINVAL);
   TMH_ASSERT(!calls_.is_in_callback);
-  store_.sync();
+  store().sync([] {});
   return RET_SUCCESS;
 }
 

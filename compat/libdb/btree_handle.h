@@ -1,18 +1,17 @@
 // compat/libdb/btree_handle.h -- DB_BTREE: btree(3).
 #pragma once
 
-#include <vector>
-
 #include "compat/libdb/btree.h"
 #include "compat/libdb/handle.h"
-#include "compat/libdb/private_store.h"
+#include "compat/libdb/open_store.h"
+#include "compat/libdb/tree_head.h"
 #include "compat/libdb/user_order.h"
 
 namespace tmh::db {
 
 class BtreeHandle final : public Handle {
  public:
-  BtreeHandle(PrivateStore::Settings file, const BTREEINFO &info);
+  BtreeHandle(const StoreOpener &opener, StoreSettings file, const BTREEINFO &info);
 
  private:
   [[nodiscard]] int get(const DBT *key, DBT *data, unsigned flags) override;
@@ -20,14 +19,13 @@ class BtreeHandle final : public Handle {
   [[nodiscard]] int del(const DBT *key, unsigned flags) override;
   [[nodiscard]] int seq(DBT *key, DBT *data, unsigned flags) override;
   [[nodiscard]] int sync(unsigned flags) override;
-  [[nodiscard]] int file() const noexcept override { return store_.file(); }
-  [[nodiscard]] PrivateStore &store() noexcept override { return store_; }
-  [[nodiscard]] Btree<PrivateStore>::Settings settings(const BTREEINFO &info);
+  void keep_position() noexcept override { tree_.keep_position(); }
+  void reset_position() noexcept override { tree_.reset_position(); }
+  void set_head(const TreeHead &head);
+  [[nodiscard]] Btree::Settings settings(const BTREEINFO &info);
 
-  PrivateStore store_;
   UserOrder order_;
-  Btree<PrivateStore> tree_;
-  std::vector<std::byte> key_, data_;  // what the last call has delivered
+  Btree tree_;
 };
 
 }  // namespace tmh::db

@@ -14,13 +14,13 @@
 
 #include "compat/libdb/items.h"
 #include "compat/libdb/slots.h"
+#include "compat/libdb/store.h"
 #include "compat/libdb/tree_path.h"
 #include "compat/libdb/tree_root.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
 
-template <class Store>
 class CountedTree {
  public:
   static constexpr std::uint32_t kRecordsMin = 2;  // that a page has room for
@@ -35,16 +35,17 @@ class CountedTree {
   void insert(std::uint64_t number, Bytes data);
   void replace(std::uint64_t number, Bytes data);
   void erase(std::uint64_t number);
+  void undo(const UndoRecord &record, Bytes data);
 
  private:
-  using S = Slots<typename Store::Page>;
-
-  [[nodiscard]] S page(PageId id) { return S(store_.read(id)); }
-  [[nodiscard]] S page_to_write(PageId id) { return S(store_.write(id)); }
-  [[nodiscard]] std::uint64_t records_of(const S &slots);
-  [[nodiscard]] std::uint64_t records_below(const S &slots, std::uint32_t index);
+  [[nodiscard]] Slots page(PageId id) { return Slots(store_.read(id)); }
+  [[nodiscard]] Slots page_to_write(PageId id) { return Slots(store_.write(id)); }
+  [[nodiscard]] std::uint64_t records_of(const Slots &slots);
+  [[nodiscard]] std::uint64_t records_below(const Slots &slots, std::uint32_t index);
   void put_child(PageId parent, std::uint32_t index, PageId child, std::uint64_t records);
-  void find(std::uint64_t number, Path *path);
+  void find(std::uint64_t number, Path *path, Access access);
+  void note(UndoKind kind, std::uint64_t number, Bytes data);
+  void note_data(UndoKind kind, std::uint64_t number, const Slots &slots, std::uint32_t index);
   void add_to_counts(Path *path, std::int64_t records);
   void insert_item(Path *path, std::uint32_t at, const std::vector<std::byte> &item);
   void split(Path *path, std::uint32_t at, const std::vector<std::byte> &item);
@@ -53,7 +54,7 @@ class CountedTree {
   void erase_empty(Path *path);
 
   Store &store_;
-  Items<Store> items_;
+  Items items_;
   std::vector<std::byte> item_;
 };
 

@@ -3,15 +3,22 @@
 #include <tp/db.h>
 
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "compat/libdb/btree_handle.h"
 #include "compat/libdb/failure.h"
 #include "compat/libdb/hash_handle.h"
+#include "compat/libdb/private_store.h"
 #include "compat/libdb/recno_handle.h"
+#include "compat/libdb/shared/environment.h"
+#include "compat/libdb/shared/shared_store.h"
 
 namespace tmh::db {
 namespace {
@@ -19,38 +26,91 @@ namespace {
 constexpr unsigned kNoEffect = DB_LOCK | DB_SHMEM | DB_TXN;
 constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TRUNC;
 
-std::unique_ptr<Handle> open_handle(const char *file, int flags, int mode, DBTYPE type,
-                                    const void *openinfo) {
+// "DB_SHARED|DB_TP", "3": of TP_DBFLAGS.
+[[nodiscard]] unsigned parsed_flags(std::string_view text) {
+  unsigned flags = 0;
+  while (!text.empty()) {
+    const std::size_t end = text.find_first_of("|, ");
+    const std::string_view word = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    unsigned number = 0;
+    const auto parsed = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (word.empty()) continue;
+    if (word == "DB_SHARED") {
+      flags |= DB_SHARED;
+    } else if (word == "DB_TP") {
+      flags |= DB_TP;
+    } else if (parsed.ec == std::errc() && parsed.ptr == word.data() + word.size()) {
+      flags |= number;
+    } else {
+      throw Failure{EINVAL};
+    }
+  }
+  return flags;
+}
+
+// text: the user's file, where it is one of records.
+[[nodiscard]] std::unique_ptr<Store> open_store(StoreSettings settings, const StoreSettings &user,
+                                                bool is_text, unsigned dbflags) {
+  if (is_text) {
+    settings.path = user.path;
+    settings.flags = user.flags;
+    settings.mode = user.mode;
+  }
+  const auto kind =
+      (dbflags & DB_TP) != 0 ? SharedStore::Kind::kTransactions : SharedStore::Kind::kShared;
+  const auto content = is_text ? SharedFile::Content::kText : SharedFile::Content::kPages;
+  return std::make_unique<SharedStore>(Environment::of(settings.path), settings, content, kind);
+}
+
+[[nodiscard]] std::unique_ptr<Handle> open_handle(const char *file, int flags, int mode,
+                                                  DBTYPE type, unsigned dbflags,
+                                                  const void *openinfo) {
   const unsigned given = static_cast<unsigned>(flags) & ~kNoEffect;
   if ((given & ~kOpenFlags) != 0 || (given & O_ACCMODE) == O_WRONLY) throw Failure{EINVAL};
   const std::string path = file != nullptr ? file : "";
   if (file != nullptr && path.empty()) throw Failure{ENOENT};
-  if (type == DB_RECNO) {
-    const TextFile::Settings text{.path = path, .flags = static_cast<int>(given), .mode = mode};
-    return std::make_unique<RecnoHandle>(text, static_cast<const RECNOINFO *>(openinfo));
-  }
-  PrivateStore::Settings settings;
+  const bool has_file =
+      file != nullptr || (type == DB_RECNO && openinfo != nullptr &&
+                          static_cast<const RECNOINFO *>(openinfo)->bfname != nullptr);
+  if (const char *const more = std::getenv("TP_DBFLAGS"); more != nullptr)
+    dbflags |= parsed_flags(more);
+  if ((dbflags & ~(0u + DB_SHARED + DB_TP)) != 0) throw Failure{EINVAL};
+  StoreSettings settings;
   settings.path = path;
   settings.flags = static_cast<int>(given);
   settings.mode = mode;
+  const StoreOpener opener = [&](const StoreSettings &wanted) -> std::unique_ptr<Store> {
+    if (dbflags == 0 || !has_file) return std::make_unique<PrivateStore>(wanted);
+    return open_store(wanted, settings, type == DB_RECNO && !path.empty(), dbflags);
+  };
+  if (type == DB_RECNO) {
+    const TextFile::Settings text{.path = path, .flags = static_cast<int>(given), .mode = mode};
+    return std::make_unique<RecnoHandle>(opener, text, static_cast<const RECNOINFO *>(openinfo));
+  }
   if (type == DB_HASH) {
     const HASHINFO info =
         openinfo != nullptr ? *static_cast<const HASHINFO *>(openinfo) : HASHINFO{};
-    return std::make_unique<HashHandle>(std::move(settings), info);
+    return std::make_unique<HashHandle>(opener, std::move(settings), info);
   }
   if (type != DB_BTREE) throw Failure{EINVAL};
   const BTREEINFO info =
       openinfo != nullptr ? *static_cast<const BTREEINFO *>(openinfo) : BTREEINFO{};
-  return std::make_unique<BtreeHandle>(std::move(settings), info);
+  return std::make_unique<BtreeHandle>(opener, std::move(settings), info);
 }
 
 }  // namespace
 }  // namespace tmh::db
 
-extern "C" DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo) {
+extern "C" {
+
+DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
+              const void *openinfo) {
   try {
     // The handle's end is DB.close().
-    return tmh::db::open_handle(file, flags, mode, type, openinfo).release()->db();
+    return tmh::db::open_handle(file, flags, mode, type, static_cast<unsigned>(dbflags), openinfo)
+        .release()
+        ->db();
   } catch (const tmh::db::Failure &failure) {
     errno = failure.number;
   } catch (const std::bad_alloc &) {
@@ -58,3 +118,9 @@ extern "C" DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const 
   }
   return nullptr;
 }
+
+DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo) {
+  return tp_dbopen(file, flags, mode, type, 0, openinfo);
+}
+
+}  // extern "C"

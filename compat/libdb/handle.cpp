@@ -5,30 +5,39 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "compat/libdb/failure.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
 
-Handle::Handle(DBTYPE type) noexcept {
+Handle::Handle(DBTYPE type, std::unique_ptr<Store> store) noexcept : store_(std::move(store)) {
+  TMH_ASSERT(store_ != nullptr);
   db_.type = type;
   db_.internal = this;
   db_.close = [](DB *db) { return close(db); };
   db_.del = [](const DB *db, const DBT *key, unsigned flags) {
-    return of(db).call([&](Handle &self) { return self.del(key, flags); });
+    DBT given = key != nullptr ? *key : DBT{};
+    return of(db).call(key != nullptr ? &given : nullptr, nullptr,
+                       [&](Handle &self, DBT *k, DBT *) { return self.del(k, flags); });
   };
   db_.get = [](const DB *db, const DBT *key, DBT *data, unsigned flags) {
-    return of(db).call([&](Handle &self) { return self.get(key, data, flags); });
+    DBT given = key != nullptr ? *key : DBT{};
+    return of(db).call(key != nullptr ? &given : nullptr, data,
+                       [&](Handle &self, DBT *k, DBT *d) { return self.get(k, d, flags); });
   };
   db_.put = [](const DB *db, DBT *key, const DBT *data, unsigned flags) {
-    return of(db).call([&](Handle &self) { return self.put(key, data, flags); });
+    DBT given = data != nullptr ? *data : DBT{};
+    return of(db).call(key, data != nullptr ? &given : nullptr,
+                       [&](Handle &self, DBT *k, DBT *d) { return self.put(k, d, flags); });
   };
   db_.seq = [](const DB *db, DBT *key, DBT *data, unsigned flags) {
-    return of(db).call([&](Handle &self) { return self.seq(key, data, flags); });
+    return of(db).call(key, data,
+                       [&](Handle &self, DBT *k, DBT *d) { return self.seq(k, d, flags); });
   };
   db_.sync = [](const DB *db, unsigned flags) {
-    return of(db).call([&](Handle &self) { return self.sync(flags); });
+    return of(db).guarded([&](Handle &self) { return self.sync(flags); });
   };
   db_.fd = [](const DB *db) {
     const int number = of(db).file();
@@ -38,12 +47,8 @@ Handle::Handle(DBTYPE type) noexcept {
 }
 
 template <class Body>
-int Handle::call(const Body &body) {
+int Handle::guarded(const Body &body) {
   try {
-    // A call in a callback, or behind one that was left by longjmp(): the other one is over.
-    store().begin_operation(calls_.is_in_callback);
-    calls_.is_in_callback = false;
-    ++calls_.serial;
     return body(*this);
   } catch (const Failure &failure) {
     errno = failure.number;
@@ -58,13 +63,44 @@ int Handle::call(const Body &body) {
   return RET_ERROR;
 }
 
+template <class Body>
+int Handle::call(DBT *key, DBT *data, const Body &body) {
+  return guarded([&](Handle &) {
+    // A call in a callback, or behind one that was left by longjmp(): the other one is over.
+    const bool is_in_callback = calls_.is_in_callback;
+    calls_.is_in_callback = false;
+    ++calls_.serial;
+    if (is_running_) reset_position();
+    is_running_ = true;
+    keep_position();
+    // An attempt that does not count has delivered nothing.
+    DBT k{}, d{};
+    const int result = store_->run(
+        is_in_callback,
+        [&] {
+          if (key != nullptr) k = *key;
+          if (data != nullptr) d = *data;
+          return body(*this, key != nullptr ? &k : nullptr, data != nullptr ? &d : nullptr);
+        },
+        [&] { reset_position(); });
+    if (key != nullptr) *key = k;
+    if (data != nullptr) *data = d;
+    is_running_ = false;
+    return result;
+  });
+}
+
 int Handle::close(DB *db) {
   if (of(db).calls_.is_in_callback) {
     errno = EBUSY;
     return RET_ERROR;
   }
   const std::unique_ptr<Handle> gone(&of(db));
-  return gone->call([](Handle &self) { return self.sync(0); });
+  return gone->guarded([](Handle &self) {
+    const int result = self.sync(0);
+    self.store_->close([&] { self.write_text(); });
+    return result;
+  });
 }
 
 Bytes Handle::bytes_of(const DBT *dbt) {

@@ -5,9 +5,10 @@
 //            a list of leaves (items.h) with empty high keys.
 // Invariant: a record lies in the bucket that its hash says. Bucket b was split off of the bucket
 //            that has b's bits but the highest.
-// Method:    a new bucket comes when there are more records than `fill` in each, or when a bucket's
-//            pages are full: always the next one, whichever is full. None comes while a scan goes
-//            on: it would see records twice.
+// Method:    a new bucket comes when one has more records than `fill`, or more pages than it had:
+//            always the next one, whichever is full. A scan goes through the buckets that there
+//            were at its begin, and with each of them those that were split off of it since: it
+//            sees each record that stays once, however the table grows.
 // Errors:    Failure. Pages are then as before (Store::Change).
 // Source:    Litwin.
 #pragma once
@@ -20,26 +21,28 @@
 #include "compat/libdb/items.h"
 #include "compat/libdb/key_hash.h"
 #include "compat/libdb/slots.h"
+#include "compat/libdb/store.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
 
-template <class Store>
 class HashTable {
  public:
-  // Kept in the store's own bytes by the caller, behind each call that changes records.
-  struct Numbers {
+  // The store's own bytes.
+  struct Head {
+    std::uint32_t type = 0;
+    std::uint32_t fill = 0;   // records of a bucket
+    std::uint32_t probe = 0;  // what the hash function makes of a certain key
     std::uint32_t last_bucket = 0;
     std::uint32_t levels = 1;  // of directories
-    std::uint64_t records = 0;
   };
+  static_assert(sizeof(Head) <= Store::kOwnBytes);
 
-  // fill: records of a bucket.
-  HashTable(Store *store, const KeyHash *hash, std::uint32_t fill, const Numbers &numbers);
+  HashTable(Store *store, const KeyHash *hash) : store_(*store), hash_(*hash), items_(store, 2) {}
 
   // Of an empty store.
-  void make();
-  [[nodiscard]] const Numbers &numbers() const noexcept { return numbers_; }
+  void make(Head head);
+  [[nodiscard]] Head head();
 
   [[nodiscard]] Found get(Bytes key, std::vector<std::byte> *data);
   // is_new: kNo, where the key is there.
@@ -48,52 +51,60 @@ class HashTable {
   // The next record of a scan, which kNo ends; in no order.
   [[nodiscard]] Found next(bool is_first, std::vector<std::byte> *key,
                            std::vector<std::byte> *data);
+  void keep_position() noexcept;
+  void reset_position() noexcept;
+  void undo(const UndoRecord &record, Bytes key, Bytes data);
+
   // The scan's last one; null: there is none.
   [[nodiscard]] const std::vector<std::byte> *scanned() const noexcept {
-    return !is_scanning_ || scan_at_ == 0 ? nullptr : &scan_keys_[scan_at_ - 1];
+    return is_on_record_ ? &scanned_ : nullptr;
   }
 
  private:
-  using Page = typename Store::Page;
-  using S = Slots<Page>;
   struct Place {
     PageId page = 0;
     std::uint32_t index = 0;
   };
-  // Numbers change with the pages, or not at all.
-  class Changing;
 
-  [[nodiscard]] S page(PageId id) { return S(store_.read(id)); }
-  [[nodiscard]] S page_to_write(PageId id) { return S(store_.write(id)); }
-  [[nodiscard]] std::uint32_t bucket_of(Bytes key) const;
+  [[nodiscard]] Slots page(PageId id) { return Slots(store_.read(id)); }
+  [[nodiscard]] Slots page_to_write(PageId id) { return Slots(store_.write(id)); }
+  void set_head(const Head &head);
+  [[nodiscard]] static std::uint32_t bucket_of(std::uint32_t hash, std::uint32_t last) noexcept;
   [[nodiscard]] std::uint32_t digits_end() const noexcept;
-  [[nodiscard]] PageId first_page(std::uint32_t bucket);
-  void set_first_page(std::uint32_t bucket, PageId page);
+  [[nodiscard]] PageId first_page(const Head &head, std::uint32_t bucket);
+  void set_first_page(Head *head, std::uint32_t bucket, PageId page);
   [[nodiscard]] PageId make_leaf();
   [[nodiscard]] PageId make_directory();
 
   template <class Visit>
   void for_each_page(PageId first, const Visit &visit);
   [[nodiscard]] bool find(Bytes key, PageId first, Place *place);
-  // True: a page was added.
+  // True: a page was added, or the bucket has more records than it should.
   bool add(PageId first, const std::vector<std::byte> &item);
   void take_out(Place place);
-  void add_bucket();
-  void enter_bucket(std::uint32_t bucket);
-  void begin_call() noexcept;
+  void add_bucket(PageId full);
+  void note(UndoKind kind, std::uint32_t hash, Bytes key, Bytes data);
+  // item_, in the place of the record that is there.
+  void put_record(PageId first, Place place, bool is_there, bool *is_full);
+  // Of the buckets that were this one when the scan began.
+  void enter_buckets(std::uint32_t begun_as);
 
   Store &store_;
   const KeyHash &hash_;
-  const std::uint32_t fill_;
-  Items<Store> items_;
-  Numbers numbers_, numbers_before_;
-  bool is_changing_ = false;
-  // Keys of the bucket that a scan is in, and how many it has had.
-  std::vector<std::vector<std::byte>> scan_keys_;
-  std::size_t scan_at_ = 0;
-  std::uint32_t scan_bucket_ = 0;
-  bool is_scanning_ = false;
-  std::uint32_t puts_since_scan_ = 0;
+  Items items_;
+  // Keys of the buckets that a scan is in, and how many it has had.
+  struct Scan {
+    bool is_going = false;
+    std::uint32_t last_bucket = 0;  // when it began
+    std::uint32_t bucket = 0;       // of those
+    std::size_t at = 0;
+  };
+  Scan scan_, scan_before_;
+  std::vector<std::vector<std::byte>> scan_keys_, scan_keys_before_;
+  bool are_keys_kept_ = false;
+  bool is_on_record_ = false, was_on_record_ = false;
+  bool is_scanned_kept_ = false;
+  std::vector<std::byte> scanned_, scanned_before_;
   std::vector<std::byte> key_copy_, item_;
 };
 

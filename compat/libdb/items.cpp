@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "compat/libdb/failure.h"
-#include "compat/libdb/private_store.h"
+#include "compat/libdb/store.h"
 
 namespace tmh::db {
 
@@ -34,13 +34,11 @@ constexpr std::uint32_t kChainNext = 8, kChainBytes = 16;
 
 }  // namespace
 
-template <class Store>
-Item Items<Store>::parse(const S &slots, std::uint32_t index) {
-  return parse_item(slots.item(index, &item_copy_), slots.kind() == PageKind::kInner && index != 0);
+Item Items::parse(const Slots &slots, std::uint32_t index) {
+  return parse_item(slots.item(index), slots.kind() == PageKind::kInner && index != 0);
 }
 
-template <class Store>
-Item Items<Store>::parse_item(Bytes item, bool has_child) {
+Item Items::parse_item(Bytes item, bool has_child) {
   Item parsed;
   parsed.head = load<std::uint16_t>(item, 0);
   std::size_t at = 2;
@@ -55,15 +53,14 @@ Item Items<Store>::parse_item(Bytes item, bool has_child) {
   return parsed;
 }
 
-template <class Store>
-bool Items<Store>::is_sound(const typename Store::Page &page) noexcept {
-  S slots(page);
+bool Items::is_sound(const Page &page) noexcept {
+  Slots slots(page);
   switch (slots.kind()) {
     case PageKind::kFree:
     case PageKind::kDirectory:
       return true;
     case PageKind::kOverflow:
-      return page.template load<std::uint32_t>(kChainBytes) <= page.bytes() - S::kHeadBytes;
+      return page.load<std::uint32_t>(kChainBytes) <= page.bytes() - Slots::kHeadBytes;
     case PageKind::kLeaf:
     case PageKind::kInner:
       break;
@@ -79,7 +76,7 @@ bool Items<Store>::is_sound(const typename Store::Page &page) noexcept {
     const std::size_t fixed = is_inner && i != 0 ? 2 + sizeof(PageId) : 2;
     const std::size_t bytes = slots.item_bytes(i);
     if (bytes < fixed) return false;
-    const auto head = page.template load<std::uint16_t>(slots.offset(i));
+    const auto head = page.load<std::uint16_t>(slots.offset(i));
     const std::size_t key = (head & kBigKey) != 0 ? kBigBytes : std::size_t{head} & kKeyBytes;
     const bool has_data = !is_inner && i != 0;
     if (bytes < fixed + key || (!has_data && bytes != fixed + key)) return false;
@@ -88,59 +85,56 @@ bool Items<Store>::is_sound(const typename Store::Page &page) noexcept {
   return true;
 }
 
-template <class Store>
-void Items<Store>::load_big(Bytes reference, std::vector<std::byte> *to) {
+void Items::load_big(Bytes reference, std::vector<std::byte> *to) {
   TMH_ASSERT(reference.size() == kBigBytes && to != nullptr);
   const Big big = load<Big>(reference, 0);
   to->clear();
   // Each page has a byte at least, so a ring ends, too.
   for (PageId id = big.first; to->size() < big.bytes;) {
-    const typename Store::Page chain = store_.read(id);
-    if (S(chain).kind() != PageKind::kOverflow) throw Failure{EINVAL};
-    const auto bytes = chain.template load<std::uint32_t>(kChainBytes);
+    const Page chain = store_.read(id);
+    if (Slots(chain).kind() != PageKind::kOverflow) throw Failure{EINVAL};
+    const auto bytes = chain.load<std::uint32_t>(kChainBytes);
     if (bytes == 0 || bytes > big.bytes - to->size()) throw Failure{EINVAL};
-    append(to, chain.view(S::kHeadBytes, bytes, &chain_copy_));
-    id = chain.template load<PageId>(kChainNext);
+    append(to, chain.view(Slots::kHeadBytes, bytes));
+    id = chain.load<PageId>(kChainNext);
   }
 }
 
-template <class Store>
-Big Items<Store>::store_big(Bytes bytes) {
+Big Items::store_big(Bytes bytes) {
   if (bytes.size() > ~std::uint32_t{0}) throw Failure{EFBIG};
   Big big{0, static_cast<std::uint32_t>(bytes.size())};
-  const std::size_t room = store_.page_bytes() - S::kHeadBytes;
+  const std::size_t room = store_.page_bytes() - Slots::kHeadBytes;
   // The last page first, so that each knows the next one.
   const std::size_t pages = std::max<std::size_t>(1, (bytes.size() + room - 1) / room);
   for (std::size_t i = pages; i-- > 0;) {
     const Bytes part = bytes.subspan(i * room, std::min(room, bytes.size() - i * room));
     const PageId id = store_.make();
-    S slots = S(store_.write(id));
+    Slots slots(store_.write(id));
     slots.make(PageKind::kOverflow, 0, id);
     slots.page().store(kChainNext, big.first);
     slots.page().store(kChainBytes, static_cast<std::uint32_t>(part.size()));
-    slots.page().store_bytes(S::kHeadBytes, part);
+    slots.page().store_bytes(Slots::kHeadBytes, part);
     big.first = id;
   }
   return big;
 }
 
-template <class Store>
-void Items<Store>::release_big(Bytes reference) {
+void Items::release_big(Bytes reference) {
+  TMH_ASSERT(reference.size() == kBigBytes);
   const Big big = load<Big>(reference, 0);
   std::uint64_t done = 0;
   for (PageId id = big.first; done < big.bytes;) {
-    const typename Store::Page chain = store_.read(id);
-    const auto bytes = chain.template load<std::uint32_t>(kChainBytes);
-    if (S(chain).kind() != PageKind::kOverflow || bytes == 0) throw Failure{EINVAL};
-    const auto next = chain.template load<PageId>(kChainNext);
+    const Page chain = store_.read(id);
+    const auto bytes = chain.load<std::uint32_t>(kChainBytes);
+    if (Slots(chain).kind() != PageKind::kOverflow || bytes == 0) throw Failure{EINVAL};
+    const auto next = chain.load<PageId>(kChainNext);
     store_.release(id);
     done += bytes;
     id = next;
   }
 }
 
-template <class Store>
-void Items<Store>::load_data(const S &slots, std::uint32_t index, std::vector<std::byte> *to) {
+void Items::load_data(const Slots &slots, std::uint32_t index, std::vector<std::byte> *to) {
   const Item item = parse(slots, index);
   if ((item.head & kBigData) != 0) {
     load_big(item.data, to);
@@ -149,16 +143,45 @@ void Items<Store>::load_data(const S &slots, std::uint32_t index, std::vector<st
   }
 }
 
+void Items::set_ghost(Slots *slots, std::uint32_t index, bool is_ghost) noexcept {
+  TMH_ASSERT(index != 0);
+  const std::uint32_t at = slots->offset(index);
+  const auto head = slots->page().load<std::uint16_t>(at);
+  slots->page().store(at, static_cast<std::uint16_t>(is_ghost ? head | kGhost : head & ~kGhost));
+}
+
+bool Items::are_all_ghosts(const Slots &slots) noexcept {
+  TMH_ASSERT(slots.kind() == PageKind::kLeaf);
+  for (std::uint32_t i = 1; i < slots.count(); ++i)
+    if (!is_ghost(slots, i)) return false;
+  return true;
+}
+
+bool Items::is_inline(Bytes item) noexcept {
+  return (load<std::uint16_t>(item, 0) & (kBigKey | kBigData)) == 0;
+}
+
+Digest Items::key_digest(const Slots &slots, std::uint32_t index) {
+  std::vector<std::byte> copy;
+  return digest_of(key_of(slots, index, &copy));
+}
+
+Digest Items::data_digest(const Slots &slots, std::uint32_t index) {
+  const Item item = parse(slots, index);
+  if ((item.head & kBigData) == 0) return digest_of(item.data);
+  std::vector<std::byte> copy;
+  load_big(item.data, &copy);
+  return digest_of(copy);
+}
+
 // Of the item's key, and its data.
-template <class Store>
-void Items<Store>::release_bigs(const S &slots, std::uint32_t index) {
+void Items::release_bigs(const Slots &slots, std::uint32_t index) {
   const Item item = parse(slots, index);
   if ((item.head & kBigKey) != 0) release_big(item.key);
   if ((item.head & kBigData) != 0) release_big(item.data);
 }
 
-template <class Store>
-void Items<Store>::put_key(Bytes key, std::vector<std::byte> *item) {
+void Items::put_key(Bytes key, std::vector<std::byte> *item) {
   std::uint16_t head = load<std::uint16_t>(*item, 0);
   if (key.size() > inline_max_) {
     head |= kBigKey;
@@ -170,8 +193,7 @@ void Items<Store>::put_key(Bytes key, std::vector<std::byte> *item) {
   std::memcpy(item->data(), &head, sizeof head);
 }
 
-template <class Store>
-void Items<Store>::make_record(Bytes key, Bytes data, std::vector<std::byte> *item) {
+void Items::make_record(Bytes key, Bytes data, std::vector<std::byte> *item) {
   const std::size_t key_bytes = key.size() > inline_max_ ? kBigBytes : key.size();
   const bool is_data_big = key_bytes + data.size() > inline_max_;
   TMH_ASSERT(item != nullptr);
@@ -192,42 +214,43 @@ void Items<Store>::make_record(Bytes key, Bytes data, std::vector<std::byte> *it
   }
 }
 
-template <class Store>
-void Items<Store>::make_child(PageId child, Bytes key, std::vector<std::byte> *item) {
+void Items::clear_child_key(Slots *slots, std::uint32_t index) {
+  TMH_ASSERT(slots->kind() == PageKind::kInner && index != 0);
+  release_bigs(*slots, index);
+  std::vector<std::byte> made;
+  make_child(parse(*slots, index).child, {}, &made);
+  slots->replace(index, made);
+}
+
+void Items::make_child(PageId child, Bytes key, std::vector<std::byte> *item) {
   item->clear();
   append_value(item, std::uint16_t{0});
   append_value(item, child);
   put_key(key, item);
 }
 
-template <class Store>
-void Items<Store>::make_high(Bytes key, std::vector<std::byte> *item) {
+void Items::make_high(Bytes key, std::vector<std::byte> *item) {
   item->clear();
   append_value(item, std::uint16_t{0});
   put_key(key, item);
 }
 
-template <class Store>
-Bytes Items<Store>::key_of(const S &slots, std::uint32_t index, std::vector<std::byte> *copy) {
+Bytes Items::key_of(const Slots &slots, std::uint32_t index, std::vector<std::byte> *copy) {
   const Item item = parse(slots, index);
   if ((item.head & kBigKey) == 0) return item.key;
   load_big(item.key, copy);
   return *copy;
 }
 
-template <class Store>
-std::vector<std::byte> Items<Store>::copied_key(const S &slots, std::uint32_t index) {
+std::vector<std::byte> Items::copied_key(const Slots &slots, std::uint32_t index) {
   std::vector<std::byte> copy;
   const Bytes key = key_of(slots, index, &copy);
   return {key.begin(), key.end()};
 }
 
-template <class Store>
-std::size_t Items<Store>::separator_bytes_max(const Item &item) const noexcept {
+std::size_t Items::separator_bytes_max(const Item &item) const noexcept {
   // Of a big key the first bytes may do, which lie in the page.
   return 2 + ((item.head & kBigKey) != 0 ? inline_max_ : item.key.size());
 }
-
-template class Items<PrivateStore>;
 
 }  // namespace tmh::db

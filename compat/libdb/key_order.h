@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "compat/libdb/plain_page.h"
+#include "compat/libdb/page.h"
 
 namespace tmh::db {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "compat/libdb/failure.h"
-#include "compat/libdb/plain_page.h"
+#include "compat/libdb/page.h"
 
 namespace tmh::db {
 

@@ -28,11 +28,10 @@ constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
 }
 
 // With a text the tree is only a copy.
-[[nodiscard]] PrivateStore::Settings tree_file(const TextFile::Settings &text,
-                                               const RECNOINFO *info) {
-  PrivateStore::Settings file;
+[[nodiscard]] StoreSettings tree_file(const TextFile::Settings &text, const RECNOINFO *info) {
+  StoreSettings file;
   file.flags = O_RDWR;
-  file.is_sound = &Items<PrivateStore>::is_sound;
+  file.is_sound = &Items::is_sound;
   if (info == nullptr) return file;
   file.page_bytes = checked_page_bytes(info->psize);
   check_order(info->lorder);
@@ -45,6 +44,12 @@ constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
   return file;
 }
 
+// A shared store has opened it already.
+[[nodiscard]] TextFile::Settings text_again(TextFile::Settings text, const Store &store) {
+  if (store.is_shared()) text.flags &= ~(O_CREAT | O_EXCL | O_TRUNC);
+  return text;
+}
+
 // REQUIRES: the key has a number, as in 1.85 whatever its size says.
 [[nodiscard]] std::uint64_t number_of(const DBT *key) {
   if (key == nullptr || key->data == nullptr) throw Failure{EINVAL};
@@ -55,21 +60,41 @@ constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
 
 }  // namespace
 
-RecnoHandle::RecnoHandle(const TextFile::Settings &text, const RECNOINFO *info)
-    : Handle(DB_RECNO), text_(checked(text, info)), store_(tree_file(text, info)), tree_(&store_) {
-  std::byte own[PrivateStore::kOwnBytes] = {std::byte{DB_RECNO}};
-  if (store_.is_new()) {
-    store_.set_own(own);
-    tree_.make();
-  } else if (store_.own()[0] != own[0]) {
+RecnoHandle::RecnoHandle(const StoreOpener &opener, const TextFile::Settings &text,
+                         const RECNOINFO *info)
+    : Handle(DB_RECNO, opener(tree_file(text, info))),
+      text_(checked(text_again(text, store()), info)),
+      tree_(&store()) {
+  std::byte own[Store::kOwnBytes] = {std::byte{DB_RECNO}};
+  if (store().is_new()) {
+    make_database([&] {
+      store().set_own(own);
+      tree_.make();
+    });
+    if (text_.file() >= 0) read_text();
+  } else if (store().own()[0] != own[0]) {
     refuse(EINVAL);
   }
-  if (text_.file() < 0) return;
+  store().opened();
+}
+
+void RecnoHandle::read_text() {
+  constexpr std::size_t kAtOnce = 1000;
   std::uint64_t count = 0;
+  std::vector<std::vector<std::byte>> records;
+  const auto insert_all = [&] {
+    run([&] {
+      for (std::size_t i = 0; i < records.size(); ++i) tree_.insert(count + i, records[i]);
+      return RET_SUCCESS;
+    });
+    count += records.size();
+    records.clear();
+  };
   text_.read([&](Bytes record) {
-    store_.begin_operation(false);
-    tree_.insert(count++, record);
+    records.emplace_back(record.begin(), record.end());
+    if (records.size() == kAtOnce) insert_all();
   });
+  insert_all();
 }
 
 void RecnoHandle::expect_writable() const {
@@ -88,9 +113,9 @@ Bytes RecnoHandle::padded(Bytes data) {
 
 void RecnoHandle::deliver_number(std::uint64_t number, DBT *key) noexcept {
   TMH_ASSERT(number != 0 && number <= MAX_REC_NUMBER);
-  number_ = static_cast<recno_t>(number);
-  key->data = &number_;
-  key->size = sizeof number_;
+  delivery().number = static_cast<recno_t>(number);
+  key->data = &delivery().number;
+  key->size = sizeof delivery().number;
 }
 
 int RecnoHandle::get(const DBT *key, DBT *data, unsigned flags) {
@@ -98,8 +123,8 @@ int RecnoHandle::get(const DBT *key, DBT *data, unsigned flags) {
   const std::uint64_t number = number_of(key);
   if (number == 0) refuse(EINVAL);
   if (number > tree_.count()) return RET_SPECIAL;
-  tree_.get(number - 1, &data_);
-  deliver(data_, data);
+  tree_.get(number - 1, &delivery().data);
+  deliver(delivery().data, data);
   return RET_SUCCESS;
 }
 
@@ -109,8 +134,8 @@ int RecnoHandle::put(DBT *key, const DBT *data, unsigned flags) {
   const bool is_insert = flags == R_IAFTER || flags == R_IBEFORE;
   switch (flags) {
     case R_CURSOR:
-      if (!has_cursor_) refuse(EINVAL);
-      number = cursor_;
+      if (!cursor_.is_there) refuse(EINVAL);
+      number = cursor_.number;
       break;
     case R_IAFTER:
       // Behind no record is before the first.
@@ -132,18 +157,15 @@ int RecnoHandle::put(DBT *key, const DBT *data, unsigned flags) {
   // What is skipped is there, and empty.
   const std::vector<std::byte> empty(text_.record_bytes(), text_.end());
   is_changed_ = true;
-  for (std::uint64_t at = count; at + 1 < number; ++at) {
-    store_.begin_operation(false);
-    tree_.insert(at, empty);
-  }
+  for (std::uint64_t at = count; at + 1 < number; ++at) tree_.insert(at, empty);
   if (is_insert || number > count) {
     tree_.insert(number - 1, record);
   } else {
     tree_.replace(number - 1, record);
   }
   if (flags == R_SETCURSOR) {
-    cursor_ = number;
-    has_cursor_ = true;
+    cursor_.number = number;
+    cursor_.is_there = true;
   }
   if (key != nullptr) deliver_number(number, key);
   return RET_SUCCESS;
@@ -151,15 +173,15 @@ int RecnoHandle::put(DBT *key, const DBT *data, unsigned flags) {
 
 int RecnoHandle::del(const DBT *key, unsigned flags) {
   if (flags != 0 && flags != R_CURSOR) refuse(EINVAL);
-  if (flags == R_CURSOR && !has_cursor_) refuse(EINVAL);
-  const std::uint64_t number = flags == R_CURSOR ? cursor_ : number_of(key);
+  if (flags == R_CURSOR && !cursor_.is_there) refuse(EINVAL);
+  const std::uint64_t number = flags == R_CURSOR ? cursor_.number : number_of(key);
   if (number == 0 && flags == 0) refuse(EINVAL);
   expect_writable();
   if (number == 0 || number > tree_.count()) return RET_SPECIAL;
   is_changed_ = true;
   tree_.erase(number - 1);
   // The next one is what followed it.
-  if (flags == R_CURSOR) --cursor_;
+  if (flags == R_CURSOR) --cursor_.number;
   return RET_SUCCESS;
 }
 
@@ -179,39 +201,52 @@ int RecnoHandle::seq(DBT *key, DBT *data, unsigned flags) {
       number = count;
       break;
     case R_NEXT:
-      number = has_cursor_ ? cursor_ + 1 : 1;
+      number = cursor_.is_there ? cursor_.number + 1 : 1;
       break;
     case R_PREV:
-      number = has_cursor_ ? cursor_ - std::min<std::uint64_t>(cursor_, 1) : count;
+      number =
+          cursor_.is_there ? cursor_.number - std::min<std::uint64_t>(cursor_.number, 1) : count;
       break;
     default:
       refuse(EINVAL);
   }
-  if (number == 0 || number > count) return RET_SPECIAL;
-  tree_.get(number - 1, &data_);
-  cursor_ = number;
-  has_cursor_ = true;
+  if (number == 0 || number > count || number > MAX_REC_NUMBER) return RET_SPECIAL;
+  tree_.get(number - 1, &delivery().data);
+  cursor_.number = number;
+  cursor_.is_there = true;
   deliver_number(number, key);
-  deliver(data_, data);
+  deliver(delivery().data, data);
   return RET_SUCCESS;
 }
 
 int RecnoHandle::sync(unsigned flags) {
   if (flags != 0 && flags != R_RECNOSYNC) refuse(EINVAL);
-  if (flags == 0 && is_changed_ && text_.file() >= 0) {
-    TMH_ASSERT(text_.is_writable());
-    TextFile::Writer writer(text_);
-    const std::uint64_t count = tree_.count();
-    for (std::uint64_t i = 0; i < count; ++i) {
-      store_.begin_operation(false);
-      tree_.get(i, &data_);
-      writer.put(data_);
-    }
-    writer.finish();
-    is_changed_ = false;
-  }
-  store_.sync();
+  // A shared text may have been changed by others.
+  store().sync([&] {
+    if (flags == 0 && (is_changed_ || store().is_shared())) write_text();
+  });
+  is_changed_ = false;
   return RET_SUCCESS;
+}
+
+void RecnoHandle::write_text() {
+  if (text_.file() < 0) return;
+  TMH_ASSERT(text_.is_writable());
+  TextFile::Writer writer(text_);
+  std::uint64_t count = 0;
+  run([&] {
+    count = tree_.count();
+    return RET_SUCCESS;
+  });
+  std::vector<std::byte> record;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    run([&] {
+      tree_.get(i, &record);
+      return RET_SUCCESS;
+    });
+    writer.put(record);
+  }
+  writer.finish();
 }
 
 }  // namespace tmh::db

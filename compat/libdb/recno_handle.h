@@ -11,7 +11,7 @@
 
 #include "compat/libdb/counted_tree.h"
 #include "compat/libdb/handle.h"
-#include "compat/libdb/private_store.h"
+#include "compat/libdb/open_store.h"
 #include "compat/libdb/text_file.h"
 
 namespace tmh::db {
@@ -19,7 +19,7 @@ namespace tmh::db {
 class RecnoHandle final : public Handle {
  public:
   // text: the user's file; its path is empty where there is none.
-  RecnoHandle(const TextFile::Settings &text, const RECNOINFO *info);
+  RecnoHandle(const StoreOpener &opener, const TextFile::Settings &text, const RECNOINFO *info);
 
  private:
   [[nodiscard]] int get(const DBT *key, DBT *data, unsigned flags) override;
@@ -28,20 +28,24 @@ class RecnoHandle final : public Handle {
   [[nodiscard]] int seq(DBT *key, DBT *data, unsigned flags) override;
   [[nodiscard]] int sync(unsigned flags) override;
   [[nodiscard]] int file() const noexcept override { return text_.file(); }
-  [[nodiscard]] PrivateStore &store() noexcept override { return store_; }
+  void keep_position() noexcept override { cursor_before_ = cursor_; }
+  void reset_position() noexcept override { cursor_ = cursor_before_; }
+  void write_text() override;
 
+  void read_text();
   [[nodiscard]] Bytes padded(Bytes data);
   void expect_writable() const;
   void deliver_number(std::uint64_t number, DBT *key) noexcept;
 
   TextFile text_;
-  PrivateStore store_;
-  CountedTree<PrivateStore> tree_;
+  CountedTree tree_;
   bool is_changed_ = false;
-  bool has_cursor_ = false;
-  std::uint64_t cursor_ = 0;
-  recno_t number_ = 0;  // what the last call has delivered
-  std::vector<std::byte> data_, padded_;
+  struct Cursor {
+    bool is_there = false;
+    std::uint64_t number = 0;
+  };
+  Cursor cursor_, cursor_before_;
+  std::vector<std::byte> padded_;
 };
 
 }  // namespace tmh::db

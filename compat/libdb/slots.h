@@ -7,9 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "compat/libdb/plain_page.h"
+#include "compat/libdb/page.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
@@ -22,7 +21,6 @@ enum class PageKind : std::uint8_t {
   kDirectory = 4
 };
 
-template <class Page>
 class Slots {
  public:
   static constexpr std::uint32_t kHeadBytes = 32, kSlotBytes = 4;
@@ -41,41 +39,41 @@ class Slots {
     page_.store(24, std::uint64_t{0});
   }
   [[nodiscard]] Page &page() noexcept { return page_; }
+  [[nodiscard]] const Page &page() const noexcept { return page_; }
   [[nodiscard]] std::uint32_t page_bytes() const noexcept { return page_.bytes(); }
   [[nodiscard]] PageKind kind() const noexcept {
-    return static_cast<PageKind>(page_.template load<std::uint8_t>(0));
+    return static_cast<PageKind>(page_.load<std::uint8_t>(0));
   }
-  [[nodiscard]] std::uint8_t level() const noexcept { return page_.template load<std::uint8_t>(1); }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    return page_.template load<std::uint16_t>(2);
-  }
-  [[nodiscard]] PageId left() const noexcept { return page_.template load<PageId>(4); }
-  [[nodiscard]] PageId right() const noexcept { return page_.template load<PageId>(8); }
-  [[nodiscard]] PageId own() const noexcept { return page_.template load<PageId>(20); }
+  [[nodiscard]] std::uint8_t level() const noexcept { return page_.load<std::uint8_t>(1); }
+  [[nodiscard]] std::uint32_t count() const noexcept { return page_.load<std::uint16_t>(2); }
+  [[nodiscard]] PageId left() const noexcept { return page_.load<PageId>(4); }
+  [[nodiscard]] PageId right() const noexcept { return page_.load<PageId>(8); }
+  [[nodiscard]] PageId own() const noexcept { return page_.load<PageId>(20); }
   void set_left(PageId page) noexcept { page_.store(4, page); }
   void set_right(PageId page) noexcept { page_.store(8, page); }
   void set_own(PageId page) noexcept { page_.store(20, page); }
 
   [[nodiscard]] std::uint32_t offset(std::uint32_t index) const noexcept {
     TMH_ASSERT(index < count());
-    return page_.template load<std::uint16_t>(kHeadBytes + index * kSlotBytes);
+    return page_.load<std::uint16_t>(kHeadBytes + index * kSlotBytes);
   }
   [[nodiscard]] std::uint32_t item_bytes(std::uint32_t index) const noexcept {
     TMH_ASSERT(index < count());
-    return page_.template load<std::uint16_t>(kHeadBytes + index * kSlotBytes + 2);
+    return page_.load<std::uint16_t>(kHeadBytes + index * kSlotBytes + 2);
   }
-  [[nodiscard]] Bytes item(std::uint32_t index, std::vector<std::byte> *copy) const noexcept {
-    return page_.view(offset(index), item_bytes(index), copy);
+  // Valid until the page is stored to.
+  [[nodiscard]] Bytes item(std::uint32_t index) const noexcept {
+    return page_.view(offset(index), item_bytes(index));
   }
   // Bytes that one more item may have.
   [[nodiscard]] std::uint32_t room() const noexcept {
     const std::uint32_t used =
-        kHeadBytes + (count() + 1) * kSlotBytes + page_.template load<std::uint32_t>(16);
+        kHeadBytes + (count() + 1) * kSlotBytes + page_.load<std::uint32_t>(16);
     return used < page_.bytes() ? page_.bytes() - used : 0;
   }
   // Of slots and items, without the head.
   [[nodiscard]] std::uint32_t used_bytes() const noexcept {
-    return count() * kSlotBytes + page_.template load<std::uint32_t>(16);
+    return count() * kSlotBytes + page_.load<std::uint32_t>(16);
   }
 
   // REQUIRES: there is room.
@@ -123,7 +121,7 @@ class Slots {
 
   // Of a page that comes from a file: nothing of it leads outside of the page.
   [[nodiscard]] bool check() const noexcept {
-    const std::uint32_t floor = page_.template load<std::uint32_t>(12);
+    const std::uint32_t floor = page_.load<std::uint32_t>(12);
     const std::uint64_t slots_end = kHeadBytes + std::uint64_t{count()} * kSlotBytes;
     if (floor > page_.bytes() || slots_end > floor) return false;
     std::uint64_t bytes = 0;
@@ -132,7 +130,7 @@ class Slots {
         return false;
       bytes += item_bytes(i);
     }
-    return bytes == page_.template load<std::uint32_t>(16) && bytes <= page_.bytes() - floor;
+    return bytes == page_.load<std::uint32_t>(16) && bytes <= page_.bytes() - floor;
   }
 
  private:
@@ -142,17 +140,17 @@ class Slots {
     page_.store(kHeadBytes + index * kSlotBytes + 2, static_cast<std::uint16_t>(bytes));
   }
   void add_item_bytes(std::uint32_t bytes) noexcept {
-    page_.store(16, page_.template load<std::uint32_t>(16) + bytes);
+    page_.store(16, page_.load<std::uint32_t>(16) + bytes);
   }
   // For an item that has no slot yet.
   std::uint32_t take(std::uint32_t bytes) noexcept { return take_for(bytes, 1); }
   std::uint32_t take_for(std::uint32_t bytes, std::uint32_t new_slots) noexcept {
     // An empty item lies nowhere: the page's end is no offset where a page has 64 KiB.
     if (bytes == 0) return 0;
-    std::uint32_t floor = page_.template load<std::uint32_t>(12);
+    std::uint32_t floor = page_.load<std::uint32_t>(12);
     if (floor < kHeadBytes + (count() + new_slots) * kSlotBytes + bytes) {
       close_gaps();
-      floor = page_.template load<std::uint32_t>(12);
+      floor = page_.load<std::uint32_t>(12);
     }
     TMH_ASSERT(floor >= kHeadBytes + (count() + new_slots) * kSlotBytes + bytes);
     floor -= bytes;
@@ -162,7 +160,7 @@ class Slots {
   }
   void close_gaps() noexcept {
     std::byte old[kPageBytesMax];
-    const std::uint32_t begin = page_.template load<std::uint32_t>(12);
+    const std::uint32_t begin = page_.load<std::uint32_t>(12);
     page_.load_bytes(begin, {old, page_.bytes() - begin});
     std::uint32_t floor = page_.bytes();
     for (std::uint32_t i = 0; i < count(); ++i) {

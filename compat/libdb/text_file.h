@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compat/libdb/plain_page.h"
+#include "compat/libdb/page.h"
 
 namespace tmh::db {
 

@@ -7,7 +7,7 @@
 
 #include "compat/libdb/failure.h"
 #include "compat/libdb/items.h"
-#include "compat/libdb/plain_page.h"
+#include "compat/libdb/page.h"
 #include "platform/assert.h"
 
 namespace tmh::db {

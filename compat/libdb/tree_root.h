@@ -6,18 +6,18 @@
 
 #include "compat/libdb/failure.h"
 #include "compat/libdb/slots.h"
+#include "compat/libdb/store.h"
 
 namespace tmh::db {
 
 inline constexpr PageId kTreeRoot = 1;
 
 // An empty leaf. REQUIRES: the store is empty.
-template <class Store>
-void make_root(Store *store) {
-  typename Store::Change change(*store);
+inline void make_root(Store *store) {
+  Store::Change change(*store);
   const PageId root = store->make();
   if (root != kTreeRoot) throw Failure{EINVAL};
-  Slots<typename Store::Page> slots(store->write(root));
+  Slots slots(store->write(root));
   slots.make(PageKind::kLeaf, 0, root);
   slots.insert(0, {});
   change.commit();
@@ -25,11 +25,9 @@ void make_root(Store *store) {
 
 // Its content moves to a page of its own, which is returned. The root is an inner page without
 // children then. REQUIRES: a Change.
-template <class Store>
-[[nodiscard]] PageId move_root_down(Store *store) {
-  using S = Slots<typename Store::Page>;
+[[nodiscard]] inline PageId move_root_down(Store *store) {
   const PageId id = store->make();
-  S child(store->write(id)), root(store->write(kTreeRoot));
+  Slots child(store->write(id)), root(store->write(kTreeRoot));
   child.page().copy_from(root.page());
   child.set_own(id);
   root.make(PageKind::kInner, static_cast<std::uint8_t>(child.level() + 1), kTreeRoot);

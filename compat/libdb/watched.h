@@ -9,7 +9,7 @@
 
 #include "compat/libdb/calls.h"
 #include "compat/libdb/failure.h"
-#include "compat/libdb/plain_page.h"
+#include "compat/libdb/page.h"
 #include "platform/assert.h"
 
 namespace tmh::db {

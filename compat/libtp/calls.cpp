@@ -1,20 +1,23 @@
 // compat/libtp/calls.cpp -- errors of calls.
 #include "compat/libtp/calls.h"
 
+#include <string_view>
+
 namespace tmh::tp {
 
-std::string &last_error() noexcept {
-  thread_local std::string text;
-  return text;
-}
+namespace {
+
+// Plain: functions that run at the process's end, behind all that the thread destroys, fail, too.
+thread_local char text[1024];
+
+}  // namespace
+
+const char *last_error() noexcept { return text; }
 
 int failed(Errc error, const std::string &why) noexcept {
   TMH_ASSERT(error != Errc::kOk);
-  try {
-    last_error() = why.empty() ? message(error) : why;
-  } catch (const std::bad_alloc &) {
-    last_error().clear();
-  }
+  text[why.copy(text, sizeof text - 1)] = '\0';
+  if (why.empty()) text[std::string_view(message(error)).copy(text, sizeof text - 1)] = '\0';
   return static_cast<int>(error);
 }
 

@@ -25,7 +25,7 @@ struct tp_txn {
 namespace tmh::tp {
 
 // Of this thread's last call that failed.
-[[nodiscard]] std::string &last_error() noexcept;
+[[nodiscard]] const char *last_error() noexcept;
 // The number, and its text is kept. why: empty: that of the number.
 int failed(Errc error, const std::string &why) noexcept;
 // TP_EARGUMENT

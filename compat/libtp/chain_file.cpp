@@ -17,6 +17,12 @@ Segment ChainFile::map(const Domain &domain) {
   options.size_bytes = kGrowBytes;
   options.max_bytes = kBytesMax;
   options.layout = Layout::kRaw;
+  // So that a process may have several environments. Older domains have it at a fixed address.
+  options.relocatable = true;
+  std::error_code error;
+  const Segment segment = domain.map(kChainFile, options, error);
+  if (!error) return segment;
+  options.relocatable = false;
   return domain.map(kChainFile, options);
 }
 

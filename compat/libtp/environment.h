@@ -40,6 +40,7 @@ class Environment final : public lock::Heir {
 
   // Throws Error(kDetached): a forked child; kNotInitialized: closed.
   void check_usable() const;
+  [[nodiscard]] const std::string &home() const noexcept { return domain_.folder(); }
   [[nodiscard]] Managers &managers() noexcept { return *managers_; }
 
   // It stays mapped while the domain is open. The domain's segments of a fixed address are mapped

@@ -15,6 +15,7 @@ using namespace tmh::tp;  // NOLINT(google-build-using-namespace): it defines C 
 namespace {
 
 std::atomic<tp_env *> process_environment{nullptr};
+std::atomic<std::uint64_t> opens{0};
 thread_local tp_txn *running = nullptr;
 
 struct Logged {
@@ -36,7 +37,10 @@ int tp_paper_open(const char *home, const tp_options *options) {
   if (process_environment.load() != nullptr) return refused("this process has its environment");
   tp_env *opened = nullptr;
   const int error = tp_open(home, options, &opened);
-  if (error == TP_OK) process_environment.store(opened);
+  if (error == TP_OK) {
+    opens.fetch_add(1);
+    process_environment.store(opened);
+  }
   return error;
 }
 int tp_paper_close(void) {
@@ -48,6 +52,7 @@ int tp_paper_close(void) {
   return error;
 }
 tp_env *tp_paper_env(void) { return process_environment.load(); }
+uint64_t tp_paper_serial(void) { return opens.load(); }
 tp_txn *tp_paper_txn(void) { return running; }
 
 tp_id tp_paper_begin(void) {

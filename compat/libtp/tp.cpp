@@ -58,6 +58,10 @@ int tp_close(tp_env *env) {
   return close_environment(env, &is_gone);
 }
 
+const char *tp_home(const tp_env *env) {
+  return env == nullptr ? nullptr : env->environment.home().c_str();
+}
+
 int tp_record_type(tp_env *env, const tp_type *type) {
   if (type == nullptr) return refused("a record type of nothing");
   return guarded_env(env, [&](Environment &environment) {
@@ -78,7 +82,7 @@ int tp_map(tp_env *env, const char *file, size_t size, void **address) {
 }
 
 const char *tp_message(int error) { return tmh::message(static_cast<Errc>(error)); }
-const char *tp_last_error(void) { return last_error().c_str(); }
+const char *tp_last_error(void) { return last_error(); }
 
 int tp_begin(tp_env *env, tp_txn **txn) {
   if (txn == nullptr) return refused("a transaction that is nowhere");

@@ -119,7 +119,34 @@ typedef struct {
  * type; what open(2) says. */
 DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo);
 
+/* Who else may have the file open; in `dbflags`.
+ * DB_SHARED: other handles, of any process. Each call is atomic, isolated, and durable soon after
+ *   it returns; there are no locks.
+ * DB_SHARED | DB_TP: calls belong to the thread's transaction (tp/paper.h: txn_begin(), or
+ *   tp_paper_begin()), and hold what they look at locked to its end; without one, each call is a
+ *   transaction. EDEADLK: abort the transaction, and begin again.
+ * 0: this handle has the file alone, there are no transactions. EBUSY: an environment has newer
+ *   pages of it. */
+#define DB_SHARED 0x1
+#define DB_TP 0x2
+
+/* The same, and dbflags. A named file belongs to one environment (tp.h): that of tp_paper_open()
+ * where the process has called it; else the folder TP_HOME; else `.tp` beside the file. The last
+ * two are made where they are not there, with TP_DURABILITY: strict (a transaction is durable when
+ * it returns), which is usual, buffered or none; the process's end closes them. The file itself is
+ * written when its last handle is closed.
+ * TP_DBFLAGS in the environment is added to every open of a named file, of dbopen(), too: numbers,
+ * or DB_SHARED and DB_TP, with | or , between them.
+ * A null file is in memory, and this handle's alone. */
+DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
+              const void *openinfo);
+
 #ifdef __cplusplus
+}
+/* The paper's form. */
+inline DB *dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
+                  const void *openinfo) {
+  return tp_dbopen(file, flags, mode, type, dbflags, openinfo);
 }
 #endif
 

@@ -22,6 +22,8 @@ extern "C" {
 int tp_paper_open(const char *home, const struct tp_options *options);
 int tp_paper_close(void);
 tp_env *tp_paper_env(void);
+/* Grows with each tp_paper_open() that succeeds: tells an environment from the one before. */
+uint64_t tp_paper_serial(void);
 /* The calling thread's transaction; null: none. */
 tp_txn *tp_paper_txn(void);
 

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "tests/db/kinds.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
 
@@ -97,14 +99,16 @@ class Model {
   bool has_duplicates_;
 };
 
-class BtreeModelTest : public ::testing::TestWithParam<Shape> {
+class BtreeModelTest : public ::testing::TestWithParam<std::tuple<Kind, Shape>> {
  protected:
-  BtreeModelTest() : model_(GetParam().has_duplicates), random_(seed()) {}
+  [[nodiscard]] static Kind kind() { return std::get<0>(GetParam()); }
+  [[nodiscard]] static const Shape &shape() { return std::get<1>(GetParam()); }
+  BtreeModelTest() : model_(shape().has_duplicates), random_(seed()) {}
 
   void open(bool is_in_memory) {
     BTREEINFO info{};
-    info.psize = GetParam().page_bytes;
-    info.flags = GetParam().has_duplicates ? R_DUP : 0;
+    info.psize = shape().page_bytes;
+    info.flags = shape().has_duplicates ? R_DUP : 0;
     info.cachesize = 1;
     const std::string path = folder_ / "tree";
     db_ = dbopen(is_in_memory ? nullptr : path.c_str(), O_RDWR | O_CREAT, 0600, DB_BTREE, &info);
@@ -118,10 +122,8 @@ class BtreeModelTest : public ::testing::TestWithParam<Shape> {
     while (made.size() < bytes) made += static_cast<char>('a' + of_it() % 26);
     return which % 101 == 0 ? std::string() : made;
   }
-  [[nodiscard]] std::string key() {
-    return text(GetParam().key_bytes_max, random_() % GetParam().keys);
-  }
-  [[nodiscard]] std::string data() { return text(GetParam().data_bytes_max, random_()); }
+  [[nodiscard]] std::string key() { return text(shape().key_bytes_max, random_() % shape().keys); }
+  [[nodiscard]] std::string data() { return text(shape().data_bytes_max, random_()); }
   static DBT dbt(const std::string &text) { return {const_cast<char *>(text.data()), text.size()}; }
   static std::string text(const DBT &dbt) {
     return {static_cast<const char *>(dbt.data), dbt.size};
@@ -225,6 +227,7 @@ class BtreeModelTest : public ::testing::TestWithParam<Shape> {
     }
   }
 
+  const OfKind of_kind_{kind()};
   TempFolder folder_;
   Model model_;
   std::mt19937_64 random_;
@@ -232,7 +235,7 @@ class BtreeModelTest : public ::testing::TestWithParam<Shape> {
 };
 
 TEST_P(BtreeModelTest, CallsReturnWhatTheModelSays) {
-  open(true);
+  open(kind() == Kind::kPrivate);
   for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
     run(250);
     expect_all();
@@ -254,14 +257,18 @@ TEST_P(BtreeModelTest, AFileHasWhatWasThereAtItsClose) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, BtreeModelTest,
-                         testing::Values(Shape{"Small", 512, false, 30, 40, 300},
-                                         Shape{"Usual", 4096, false, 100, 300, 3000},
-                                         Shape{"Long", 512, false, 2000, 5000, 200},
-                                         Shape{"Duplicates", 512, true, 60, 100, 30},
-                                         Shape{"LongDuplicates", 1024, true, 900, 900, 60},
-                                         Shape{"Largest", 65536, true, 40000, 90000, 400}),
-                         [](const auto &shape) { return shape.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, BtreeModelTest,
+    testing::Combine(all_kinds(),
+                     testing::Values(Shape{"Small", 512, false, 30, 40, 300},
+                                     Shape{"Usual", 4096, false, 100, 300, 3000},
+                                     Shape{"Long", 512, false, 2000, 5000, 200},
+                                     Shape{"Duplicates", 512, true, 60, 100, 30},
+                                     Shape{"LongDuplicates", 1024, true, 900, 900, 60},
+                                     Shape{"Largest", 65536, true, 40000, 90000, 400})),
+    [](const auto &made) {
+      return name_of(std::get<0>(made.param)) + std::get<1>(made.param).name;
+    });
 
 }  // namespace
 }  // namespace tmh::test

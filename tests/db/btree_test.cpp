@@ -14,9 +14,10 @@
 #include "compat/libdb/failure.h"
 #include "compat/libdb/found.h"
 #include "compat/libdb/items.h"
-#include "compat/libdb/plain_page.h"
+#include "compat/libdb/page.h"
 #include "compat/libdb/private_store.h"
 #include "compat/libdb/slots.h"
+#include "compat/libdb/tree_check.h"
 #include "compat/libdb/user_order.h"
 #include "tests/support/seed.h"
 
@@ -40,13 +41,12 @@ std::string key_of(std::uint32_t number) {
 class TreeRig {
  public:
   TreeRig(bool has_duplicates, std::uint32_t page_bytes)
-      : store_([&] {
-          PrivateStore::Settings settings;
+      : has_duplicates_(has_duplicates),
+        store_([&] {
+          db::StoreSettings settings;
           settings.flags = O_RDWR;
           settings.page_bytes = page_bytes;
-          settings.is_sound = [](const db::PlainPage &page) {
-            return db::Items<PrivateStore>::is_sound(page);
-          };
+          settings.is_sound = [](const db::Page &page) { return db::Items::is_sound(page); };
           return settings;
         }()),
         order_(nullptr, nullptr, &calls_),
@@ -54,28 +54,33 @@ class TreeRig {
     tree_.make();
   }
   bool put(const std::string &key, const std::string &data) {
-    store_.begin_operation(false);
+    begin_operation();
     return tree_.put(bytes_of(key), bytes_of(data), Put::kAny) == Found::kYes;
   }
   bool erase(const std::string &key) {
-    store_.begin_operation(false);
+    begin_operation();
     return tree_.erase(bytes_of(key)) == Found::kYes;
   }
   void expect_sound() {
-    store_.begin_operation(false);
-    const char *const wrong = tree_.verify();
+    begin_operation();
+    const char *const wrong = db::TreeCheck(&store_, &order_, {has_duplicates_, 2}).run();
     ASSERT_EQ(wrong, nullptr) << wrong;
   }
   [[nodiscard]] std::uint64_t bytes() const {
     return std::uint64_t{store_.page_end()} * store_.page_bytes();
   }
   PrivateStore &store() { return store_; }
+  void begin_operation() {
+    (void)store_.run(
+        false, [] { return 0; }, [] {});
+  }
 
  private:
   db::Calls calls_;
+  const bool has_duplicates_;
   PrivateStore store_;
   db::UserOrder order_;
-  db::Btree<PrivateStore> tree_;
+  db::Btree tree_;
 };
 
 TEST(BtreeTest, LinksHighKeysAndOrderHold) {
@@ -139,16 +144,16 @@ TEST(BtreeTest, WhatIsWrongIsFound) {
   tree.expect_sound();
   std::uint32_t found = 0, changed = 0;
   for (db::PageId id = 1; id < tree.store().page_end(); ++id) {
-    tree.store().begin_operation(false);
-    db::Slots<db::PlainPage> slots(tree.store().write(id));
+    tree.begin_operation();
+    db::Slots slots(tree.store().write(id));
     const db::PageId before = slots.right();
     slots.set_right(before + 1);
     ++changed;
     try {
       db::Calls calls;
       db::UserOrder order(nullptr, nullptr, &calls);
-      db::Btree<PrivateStore> again(&tree.store(), &order, {false, 2});
-      if (again.verify() != nullptr) ++found;
+      db::TreeCheck again(&tree.store(), &order, {false, 2});
+      if (again.run() != nullptr) ++found;
     } catch (const db::Failure &) {
       ++found;
     }

@@ -12,7 +12,9 @@
 #include <map>
 #include <random>
 #include <string>
+#include <tuple>
 
+#include "tests/db/kinds.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
 
@@ -35,17 +37,19 @@ std::uint32_t poor_hash(const void *key, std::size_t bytes) {
   return bytes == 0 ? 0 : *static_cast<const unsigned char *>(key) % 5;
 }
 
-class HashModelTest : public ::testing::TestWithParam<Shape> {
+class HashModelTest : public ::testing::TestWithParam<std::tuple<Kind, Shape>> {
  protected:
   using Model = std::map<std::string, std::string>;
 
+  [[nodiscard]] static Kind kind() { return std::get<0>(GetParam()); }
+  [[nodiscard]] static const Shape &shape() { return std::get<1>(GetParam()); }
   HashModelTest() : random_(seed()) {}
 
   void open(bool is_in_memory) {
     HASHINFO info{};
-    info.bsize = GetParam().bucket_bytes;
-    info.ffactor = GetParam().fill;
-    info.hash = GetParam().hash;
+    info.bsize = shape().bucket_bytes;
+    info.ffactor = shape().fill;
+    info.hash = shape().hash;
     info.cachesize = 1;
     info.nelem = 100;
     db_ = dbopen(is_in_memory ? nullptr : path_.c_str(), O_RDWR | O_CREAT, 0600, DB_HASH, &info);
@@ -58,8 +62,8 @@ class HashModelTest : public ::testing::TestWithParam<Shape> {
     while (made.size() < bytes) made += static_cast<char>('a' + of_it() % 26);
     return which % 101 == 0 ? std::string() : made;
   }
-  std::string key() { return made(random_() % GetParam().keys, GetParam().key_bytes_max); }
-  std::string data() { return made(random_(), GetParam().data_bytes_max); }
+  std::string key() { return made(random_() % shape().keys, shape().key_bytes_max); }
+  std::string data() { return made(random_(), shape().data_bytes_max); }
 
   void put() {
     const std::string k = key(), d = data();
@@ -119,6 +123,7 @@ class HashModelTest : public ::testing::TestWithParam<Shape> {
     }
   }
 
+  const OfKind of_kind_{kind()};
   TempFolder folder_;
   const std::string path_ = folder_ / "table";
   Model model_;
@@ -127,7 +132,7 @@ class HashModelTest : public ::testing::TestWithParam<Shape> {
 };
 
 TEST_P(HashModelTest, CallsReturnWhatTheModelSays) {
-  open(true);
+  open(kind() == Kind::kPrivate);
   for (int i = 0; i < 30 && !HasFatalFailure(); ++i) {
     run(250);
     scan(i % 2 == 0);
@@ -149,16 +154,23 @@ TEST_P(HashModelTest, AFileHasWhatWasThereAtItsClose) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, HashModelTest,
-                         testing::Values(Shape{"Small", 512, 0, 40, 60, 1500, nullptr},
-                                         Shape{"Usual", 0, 8, 100, 300, 3000, nullptr},
-                                         Shape{"Filled", 4096, 1, 20, 20, 2000, nullptr},
-                                         Shape{"Long", 512, 0, 2000, 5000, 200, nullptr},
-                                         Shape{"Poor", 512, 0, 40, 60, 300, poor_hash},
-                                         Shape{"Largest", 65536, 0, 40000, 90000, 300, nullptr}),
-                         [](const auto &shape) { return shape.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, HashModelTest,
+    testing::Combine(all_kinds(),
+                     testing::Values(Shape{"Small", 512, 0, 40, 60, 1500, nullptr},
+                                     Shape{"Usual", 0, 8, 100, 300, 3000, nullptr},
+                                     Shape{"Filled", 4096, 1, 20, 20, 2000, nullptr},
+                                     Shape{"Long", 512, 0, 2000, 5000, 200, nullptr},
+                                     Shape{"Poor", 512, 0, 40, 60, 300, poor_hash},
+                                     Shape{"Largest", 65536, 0, 40000, 90000, 300, nullptr})),
+    [](const auto &made) {
+      return name_of(std::get<0>(made.param)) + std::get<1>(made.param).name;
+    });
 
-TEST(HashTest, AnotherFunctionIsRefused) {
+class HashTest : public ::testing::TestWithParam<Kind> {};
+
+TEST_P(HashTest, AnotherFunctionIsRefused) {
+  const OfKind of_kind(GetParam());
   const TempFolder folder;
   const std::string path = folder / "table";
   HASHINFO info{};
@@ -183,6 +195,9 @@ TEST(HashTest, AnotherFunctionIsRefused) {
   EXPECT_EQ(db->seq(db, &key, &data, R_FIRST), 1);
   EXPECT_EQ(db->close(db), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, HashTest, all_kinds(),
+                         [](const auto &kind) { return name_of(kind.param); });
 
 }  // namespace
 }  // namespace tmh::test

@@ -10,8 +10,10 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "tests/db/kinds.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
 
@@ -29,30 +31,32 @@ struct Shape {
 DBT dbt(const std::string &text) { return {const_cast<char *>(text.data()), text.size()}; }
 std::string text(const DBT &dbt) { return {static_cast<const char *>(dbt.data), dbt.size}; }
 
-class RecnoModelTest : public ::testing::TestWithParam<Shape> {
+class RecnoModelTest : public ::testing::TestWithParam<std::tuple<Kind, Shape>> {
  protected:
+  [[nodiscard]] static Kind kind() { return std::get<0>(GetParam()); }
+  [[nodiscard]] static const Shape &shape() { return std::get<1>(GetParam()); }
   RecnoModelTest() : random_(seed()) {}
 
   void open() {
     RECNOINFO info{};
-    info.psize = GetParam().page_bytes;
+    info.psize = shape().page_bytes;
     info.cachesize = 1;
     info.bval = is_fixed() ? '.' : '\n';
     info.flags = is_fixed() ? R_FIXEDLEN : 0;
-    info.reclen = GetParam().record_bytes;
-    if (GetParam().kept == Kept::kInTree) info.bfname = tree_.data();
-    const bool has_text = GetParam().kept == Kept::kInText;
+    info.reclen = shape().record_bytes;
+    if (shape().kept == Kept::kInTree) info.bfname = tree_.data();
+    const bool has_text = shape().kept == Kept::kInText;
     db_ = dbopen(has_text ? path_.c_str() : nullptr, O_RDWR | O_CREAT, 0600, DB_RECNO, &info);
     ASSERT_NE(db_, nullptr) << errno;
     has_cursor_ = false;
   }
-  [[nodiscard]] static bool is_fixed() { return GetParam().record_bytes != 0; }
+  [[nodiscard]] static bool is_fixed() { return shape().record_bytes != 0; }
   [[nodiscard]] static std::string as_kept(std::string record) {
-    if (is_fixed()) record.resize(GetParam().record_bytes, '.');
+    if (is_fixed()) record.resize(shape().record_bytes, '.');
     return record;
   }
   std::string data() {
-    const std::size_t most = is_fixed() ? GetParam().record_bytes : random_() % 9 == 0 ? 3000 : 50;
+    const std::size_t most = is_fixed() ? shape().record_bytes : random_() % 9 == 0 ? 3000 : 50;
     return std::string(random_() % (most + 1), static_cast<char>('a' + random_() % 26));
   }
   // One that is there, mostly.
@@ -169,6 +173,7 @@ class RecnoModelTest : public ::testing::TestWithParam<Shape> {
     ASSERT_EQ(read_file(path_), wanted);
   }
 
+  const OfKind of_kind_{kind()};
   TempFolder folder_;
   const std::string path_ = folder_ / "text";
   std::string tree_ = folder_ / "tree";
@@ -184,29 +189,33 @@ TEST_P(RecnoModelTest, CallsReturnWhatTheModelSays) {
   for (int i = 0; i < 30 && !HasFatalFailure(); ++i) {
     run(200);
     expect_all();
-    if (i % 4 != 0 || GetParam().kept == Kept::kInMemory) continue;
+    if (i % 4 != 0 || shape().kept == Kept::kInMemory) continue;
     if (random_() % 2 == 0) {
       ASSERT_EQ(db_->sync(db_, 0), 0);
-      if (GetParam().kept == Kept::kInText) expect_text();
+      if (shape().kept == Kept::kInText) expect_text();
     }
     ASSERT_EQ(db_->close(db_), 0);
-    if (GetParam().kept == Kept::kInText) expect_text();
+    if (shape().kept == Kept::kInText) expect_text();
     open();
     expect_all();
   }
   EXPECT_EQ(db_->close(db_), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, RecnoModelTest,
-                         testing::Values(Shape{"Memory", Kept::kInMemory, 0, 512},
-                                         Shape{"FixedMemory", Kept::kInMemory, 20, 512},
-                                         Shape{"Text", Kept::kInText, 0, 512},
-                                         Shape{"FixedText", Kept::kInText, 33, 4096},
-                                         Shape{"Tree", Kept::kInTree, 0, 512},
-                                         Shape{"LongFixedTree", Kept::kInTree, 700, 1024}),
-                         [](const auto &shape) { return shape.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, RecnoModelTest,
+    testing::Combine(all_kinds(),
+                     testing::Values(Shape{"Memory", Kept::kInMemory, 0, 512},
+                                     Shape{"FixedMemory", Kept::kInMemory, 20, 512},
+                                     Shape{"Text", Kept::kInText, 0, 512},
+                                     Shape{"FixedText", Kept::kInText, 33, 4096},
+                                     Shape{"Tree", Kept::kInTree, 0, 512},
+                                     Shape{"LongFixedTree", Kept::kInTree, 700, 1024})),
+    [](const auto &made) {
+      return name_of(std::get<0>(made.param)) + std::get<1>(made.param).name;
+    });
 
-class RecnoTextTest : public ::testing::Test {
+class RecnoTextTest : public ::testing::TestWithParam<Kind> {
  protected:
   std::vector<std::string> records_of(const std::string &content, const RECNOINFO *info,
                                       int flags = O_RDWR) {
@@ -222,11 +231,12 @@ class RecnoTextTest : public ::testing::Test {
     EXPECT_EQ(read_file(path_), content);
     return found;
   }
+  const OfKind of_kind_{GetParam()};
   TempFolder folder_;
   const std::string path_ = folder_ / "text";
 };
 
-TEST_F(RecnoTextTest, LinesAreRecords) {
+TEST_P(RecnoTextTest, LinesAreRecords) {
   using Records = std::vector<std::string>;
   EXPECT_EQ(records_of("", nullptr), Records{});
   EXPECT_EQ(records_of("one\ntwo\n\nfour", nullptr), (Records{"one", "two", "", "four"}));
@@ -241,7 +251,7 @@ TEST_F(RecnoTextTest, LinesAreRecords) {
   EXPECT_EQ(records_of("abcdefg", &info), (Records{"abc", "def", "g::"}));
 }
 
-TEST_F(RecnoTextTest, WhatCannotBeIsRefused) {
+TEST_P(RecnoTextTest, WhatCannotBeIsRefused) {
   RECNOINFO info{};
   info.flags = R_FIXEDLEN;
   EXPECT_EQ(dbopen(nullptr, O_RDWR, 0, DB_RECNO, &info), nullptr);
@@ -269,6 +279,9 @@ TEST_F(RecnoTextTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(errno, EPERM);
   EXPECT_EQ(reader->close(reader), 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RecnoTextTest, all_kinds(),
+                         [](const auto &kind) { return name_of(kind.param); });
 
 }  // namespace
 }  // namespace tmh::test

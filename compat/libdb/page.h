@@ -1,6 +1,4 @@
-// compat/libdb/plain_page.h -- bytes of a page that is this handle's alone.
-// Why:       access methods are templates over a store of pages. They load and store what lies in a
-//            page by these functions alone, so that the same code runs where a page is shared.
+// compat/libdb/page.h -- bytes of a page: a handle's own, or its copy of a shared one.
 // Invariant: offsets are below the page's size: Slots::check() has looked at what came from a file.
 #pragma once
 
@@ -8,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "platform/assert.h"
 
@@ -19,9 +16,9 @@ using PageId = std::uint32_t;
 inline constexpr std::uint32_t kPageBytesMin = 512, kPageBytesMax = 64 << 10;
 using Bytes = std::span<const std::byte>;
 
-class PlainPage {
+class Page {
  public:
-  PlainPage(std::byte *at, std::uint32_t bytes) noexcept : at_(at), bytes_(bytes) {}
+  Page(std::byte *at, std::uint32_t bytes) noexcept : at_(at), bytes_(bytes) {}
 
   [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
   template <class T>
@@ -36,9 +33,8 @@ class PlainPage {
     TMH_ASSERT(offset + sizeof(T) <= bytes_);
     std::memcpy(at_ + offset, &value, sizeof value);
   }
-  // Valid until the page is stored to. copy: where it may be made.
-  [[nodiscard]] Bytes view(std::uint32_t offset, std::uint32_t bytes,
-                           std::vector<std::byte> * /*copy*/) const noexcept {
+  // Valid until the page is stored to.
+  [[nodiscard]] Bytes view(std::uint32_t offset, std::uint32_t bytes) const noexcept {
     TMH_ASSERT(offset + bytes <= bytes_);
     return {at_ + offset, bytes};
   }
@@ -55,7 +51,7 @@ class PlainPage {
     TMH_ASSERT(to + bytes <= bytes_ && from + bytes <= bytes_);
     std::memmove(at_ + to, at_ + from, bytes);
   }
-  void copy_from(const PlainPage &other) noexcept {
+  void copy_from(const Page &other) noexcept {
     TMH_ASSERT(bytes_ == other.bytes_);
     std::memcpy(at_, other.at_, bytes_);
   }

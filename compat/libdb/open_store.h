@@ -1,0 +1,13 @@
+// compat/libdb/open_store.h -- who opens the store of a handle: dbopen() knows of which kind it is.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "compat/libdb/store.h"
+
+namespace tmh::db {
+
+using StoreOpener = std::function<std::unique_ptr<Store>(const StoreSettings &settings)>;
+
+}  // namespace tmh::db

@@ -1,0 +1,380 @@
+// compat/libdb/shared/shared_file.cpp -- opening and closing: what the file has, what the pool has.
+#include "compat/libdb/shared/shared_file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compat/libdb/failure.h"
+#include "compat/libdb/file_bytes.h"
+#include "compat/libdb/shared/tp_failure.h"
+#include "compat/libdb/slots.h"
+#include "compat/libdb/undo_record.h"
+#include "platform/assert.h"
+
+namespace tmh::db {
+
+namespace {
+
+[[nodiscard]] std::uint64_t new_stamp() {
+  std::uint64_t stamp = 0;
+  if (::getrandom(&stamp, sizeof stamp, 0) != sizeof stamp) throw Failure{EIO};
+  return stamp | 1;
+}
+
+[[nodiscard]] struct stat status_of(int file) {
+  struct stat found {};
+  if (::fstat(file, &found) != 0) throw Failure{errno};
+  return found;
+}
+
+// The head, where the file has one of ours; all zeros: it is empty.
+[[nodiscard]] FileHead head_of(int file) {
+  FileHead head{};
+  const auto bytes = static_cast<std::uint64_t>(status_of(file).st_size);
+  if (bytes == 0) return head;
+  if (read_at(file, &head, sizeof head, 0) != sizeof head || !is_sound(head, bytes))
+    throw Failure{EINVAL};
+  return head;
+}
+
+void sync_folder_of(const std::string &path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0) throw Failure{errno};
+  const int error = ::fsync(opened) != 0 ? errno : 0;
+  ::close(opened);
+  if (error != 0) throw Failure{error};
+}
+
+}  // namespace
+
+template <class Body>
+auto SharedFile::change(const Body &body) const {
+  return with_failures([&] {
+    return atomically(environment_->pool().site(), Durability::kBuffered,
+                      [&](Fields) { return body(environment_->pool()); });
+  });
+}
+
+int SharedFile::lock(LockSpace space, Generation of, std::uint64_t page, tp_mode mode,
+                     std::uint64_t wait_us) {
+  return tp_locker_lock(environment_->env(), locker_, lock_object(space, of, page), mode, wait_us,
+                        nullptr);
+}
+
+void SharedFile::unlock(LockSpace space, Generation of, std::uint64_t page, tp_mode mode) noexcept {
+  (void)tp_locker_unlock_object(environment_->env(), locker_, lock_object(space, of, page), mode);
+}
+
+SharedFile::SharedFile(std::shared_ptr<Environment> environment, const StoreSettings &settings,
+                       Content content)
+    : environment_(std::move(environment)), content_(content) {
+  throw_unless_ok(tp_locker_begin(environment_->env(), 0, &locker_));
+  has_locker_ = true;
+  try {
+    throw_unless_ok(lock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE, TP_FOREVER));
+    is_directory_locked_ = true;
+    file_ = ::open(settings.path.c_str(), (settings.flags & ~O_TRUNC) | O_CLOEXEC, settings.mode);
+    if (file_ < 0) throw Failure{errno};
+    is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
+    open_entry(settings);
+    throw_unless_ok(lock(LockSpace::kOpen, generation_, 0, TP_SHARED, TP_TRY));
+  } catch (...) {
+    if (file_ >= 0) ::close(file_);
+    (void)tp_locker_end(environment_->env(), locker_);
+    throw;
+  }
+}
+
+// What a handle that failed to open has made goes.
+SharedFile::~SharedFile() {
+  if (file_ >= 0) ::close(file_);
+  if (!has_locker_ || !environment_->is_alive()) return;
+  try {
+    if (is_directory_locked_ && entry_ != nullptr)
+      change([&](const Pool &pool) {
+        if ((entry_->flags & PoolEntry::kMaking) != 0) pool.drop(entry_);
+      });
+  } catch (const Failure &) {
+    // The next opener finds it so.
+  }
+  (void)tp_locker_end(environment_->env(), locker_);
+}
+
+// Nobody else has the database open, and no transaction has changed it.
+bool SharedFile::is_alone(Generation database) {
+  TMH_ASSERT(is_directory_locked_ && database != 0);
+  if (lock(LockSpace::kOpen, database, 0, TP_EXCLUSIVE, TP_TRY) != TP_OK) return false;
+  const bool is_unused = lock(LockSpace::kPages, database, 0, TP_EXCLUSIVE, TP_TRY) == TP_OK;
+  if (is_unused) unlock(LockSpace::kPages, database, 0, TP_EXCLUSIVE);
+  unlock(LockSpace::kOpen, database, 0, TP_EXCLUSIVE);
+  return is_unused;
+}
+
+std::uint64_t SharedFile::text_stamp() const {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(status_of(file_).st_size));
+  if (!bytes.empty()) bytes.resize(read_at(file_, bytes.data(), bytes.size(), 0));
+  return digest_of(bytes).hash | 1;
+}
+
+void SharedFile::open_entry(const StoreSettings &settings) {
+  const struct stat found = status_of(file_);
+  if (!S_ISREG(found.st_mode)) throw Failure{EINVAL};
+  const bool is_emptied = (settings.flags & O_TRUNC) != 0;
+  std::uint64_t stamp = 0;
+  if (!is_emptied && content_ == Content::kText) {
+    stamp = text_stamp();
+  } else if (!is_emptied) {
+    const FileHead head = head_of(file_);
+    stamp = head.stamp;
+    if (head.owner != 0 && head.owner != environment_->mark()) throw Failure{EBUSY};
+  }
+  std::vector<Generation> replaced;
+  change([&](const Pool &pool) {
+    replaced.clear();
+    generation_ = 0;
+    entry_ = pool.find(found.st_dev, found.st_ino);
+    if (entry_ != nullptr) {
+      // Its maker would have the directory's lock: it is dead.
+      const bool is_whole = (entry_->flags & PoolEntry::kMaking) == 0;
+      const bool is_same =
+          (stamp != 0 && (entry_->stamp == stamp || entry_->next_stamp == stamp)) ||
+          (entry_->flags & PoolEntry::kWriting) != 0;
+      if (is_whole && is_same && !is_emptied) {
+        generation_ = entry_->generation;
+      } else {
+        entry_->flags = entry_->flags | PoolEntry::kReplaced;
+      }
+    }
+    pool.for_each([&](PoolEntry *entry) {
+      if ((entry->flags & PoolEntry::kReplaced) != 0) replaced.push_back(entry->generation);
+    });
+  });
+  for (const Generation generation : replaced) {
+    if (is_alone(generation))
+      change([&](const Pool &pool) {
+        if (PoolEntry *const entry = pool.find(generation); entry != nullptr) pool.drop(entry);
+      });
+  }
+  if (generation_ == 0) return make_entry(settings);
+  if (content_ == Content::kPages && is_writable_) write_stamp(stamp, environment_->mark());
+}
+
+void SharedFile::make_entry(const StoreSettings &settings) {
+  if ((settings.flags & O_TRUNC) != 0 && ::ftruncate(file_, 0) != 0) throw Failure{errno};
+  const struct stat found = status_of(file_);
+  FileHead head = content_ == Content::kPages ? head_of(file_) : FileHead{};
+  const bool is_empty = head.page_bytes == 0;
+  is_file_new_ = is_empty && content_ == Content::kPages;
+  if (is_empty) {
+    std::memcpy(head.magic, kFileMagic, sizeof kFileMagic);
+    head.version = kFileVersion;
+    head.page_end = 1;
+    head.page_bytes =
+        settings.page_bytes != 0
+            ? settings.page_bytes
+            : std::clamp(static_cast<std::uint32_t>(found.st_blksize), kPageBytesMin, 8192u);
+  }
+  // A file that may not be written keeps what it has: without a stamp it is read in each time.
+  head.stamp = content_ == Content::kText ? text_stamp() : is_writable_ ? new_stamp() : head.stamp;
+  change([&](const Pool &pool) {
+    PoolEntry *const entry = pool.add();
+    entry->device = found.st_dev;
+    entry->inode = found.st_ino;
+    entry->stamp = head.stamp;
+    entry->next_stamp = head.stamp;
+    entry->page_bytes = head.page_bytes;
+    entry->flags = PoolEntry::kMaking;
+    auto &first = *reinterpret_cast<PoolHead *>(pool.address(pool.add_extent(entry)));
+    first.page_end = 1;
+    first.free = 0;
+    first.version = 1;
+    for (auto &word : first.own) word = 0;
+    entry_ = entry;
+    generation_ = entry->generation;
+  });
+  if (!is_empty) read_in(head, settings.is_sound);
+  if (content_ == Content::kText || !is_writable_) return;
+  head.owner = environment_->mark();
+  std::vector<std::byte> page(is_empty ? head.page_bytes : sizeof head);
+  std::memcpy(page.data(), &head, sizeof head);
+  write_at(file_, page.data(), page.size(), 0);
+  if (!environment_->is_durable()) return;
+  if (::fsync(file_) != 0) throw Failure{errno};
+  sync_folder_of(settings.path);
+}
+
+// One extent after the other: who finds an entry that is being made drops it.
+void SharedFile::read_in(const FileHead &head, bool (*is_sound)(const Page &page)) {
+  const std::uint32_t pages = Pool::pages_of_extent(head.page_bytes);
+  const std::uint32_t slot = Pool::slot_bytes(head.page_bytes);
+  std::vector<std::byte> slots(std::size_t{pages} * slot);
+  for (PageId begin = 0; begin < head.page_end; begin += pages) {
+    const PageId end = std::min(begin + pages, head.page_end);
+    for (PageId page = std::max(begin, PageId{1}); page < end; ++page) {
+      std::byte *const at = slots.data() + std::size_t{page - begin} * slot;
+      std::memset(at, 0, slot);
+      const bool is_whole = read_at(file_, at, head.page_bytes,
+                                    std::uint64_t{page} * head.page_bytes) == head.page_bytes;
+      const Page bytes(at, head.page_bytes);
+      if (!is_whole || Slots(bytes).own() != page || !is_sound(bytes)) throw Failure{EINVAL};
+      const std::uint64_t version = 1;
+      std::memcpy(at + kVersionAt, &version, sizeof version);
+    }
+    change([&](const Pool &pool) {
+      std::byte *const to =
+          pool.address(begin == 0 ? pool.extent_of(*entry_, 0) : pool.add_extent(entry_));
+      const std::size_t first = begin == 0 ? slot : 0;
+      for (std::size_t at = first; at < std::size_t{end - begin} * slot; at += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, slots.data() + at, sizeof word);
+        reinterpret_cast<field<std::uint64_t> *>(to + at)->store(word);
+      }
+    });
+  }
+  change([&](const Pool &pool) {
+    auto &first = *reinterpret_cast<PoolHead *>(pool.address(pool.extent_of(*entry_, 0)));
+    first.page_end = head.page_end;
+    first.free = head.free;
+    for (std::size_t i = 0; i < Store::kOwnBytes / 8; ++i) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, head.own + i * 8, sizeof word);
+      first.own[i] = word;
+    }
+  });
+}
+
+void SharedFile::write_stamp(std::uint64_t stamp, std::uint64_t owner) const {
+  TMH_ASSERT(is_writable_ && content_ == Content::kPages);
+  const std::uint64_t both[2] = {stamp, owner};
+  static_assert(offsetof(FileHead, owner) == offsetof(FileHead, stamp) + 8);
+  write_at(file_, both, sizeof both, offsetof(FileHead, stamp));
+}
+
+void SharedFile::opened() {
+  TMH_ASSERT(entry_ != nullptr);
+  if (!is_directory_locked_) return;
+  change([&](const Pool &) {
+    // What was read in is the file's.
+    if ((entry_->flags & PoolEntry::kMaking) != 0)
+      entry_->flags = is_file_new_ ? PoolEntry::kChanged : 0u;
+  });
+  unlock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE);
+  is_directory_locked_ = false;
+}
+
+void SharedFile::reopen() {
+  environment_ = Environment::at(environment_->home());
+  has_locker_ = false;
+  throw_unless_ok(tp_locker_begin(environment_->env(), 0, &locker_));
+  has_locker_ = true;
+  throw_unless_ok(lock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE, TP_FOREVER));
+  change([&](const Pool &pool) { entry_ = pool.find(generation_); });
+  const int error =
+      entry_ == nullptr ? TP_EARGUMENT : lock(LockSpace::kOpen, generation_, 0, TP_SHARED, TP_TRY);
+  unlock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE);
+  throw_unless_ok(error);
+}
+
+void SharedFile::sync(Operation<void> write_text) { leave(write_text, true); }
+
+void SharedFile::close(Operation<void> write_text) {
+  if (environment_->is_alive()) leave(write_text, false);
+}
+
+// comes_back: this handle goes on.
+void SharedFile::leave(Operation<void> write_text, bool comes_back) {
+  throw_unless_ok(lock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE, TP_FOREVER));
+  is_directory_locked_ = true;
+  unlock(LockSpace::kOpen, generation_, 0, TP_SHARED);
+  if (is_alone(generation_)) {
+    const bool is_gone = status_of(file_).st_nlink == 0 && !comes_back;
+    const std::uint32_t flags = change([&](const Pool &pool) {
+      const std::uint32_t now = entry_->flags;
+      if (!is_gone && (comes_back || (now & PoolEntry::kReplaced) == 0)) return now;
+      pool.drop(entry_);
+      return 0u;
+    });
+    if ((flags & PoolEntry::kChanged) != 0 && (flags & PoolEntry::kReplaced) == 0)
+      write_file(write_text);
+  }
+  const int error = comes_back ? lock(LockSpace::kOpen, generation_, 0, TP_SHARED, TP_TRY) : TP_OK;
+  unlock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE);
+  is_directory_locked_ = false;
+  throw_unless_ok(error);
+}
+
+void SharedFile::write_file(Operation<void> write_text) {
+  // What a reader closes last stays newer in the pool.
+  if (!is_writable_) return;
+  if (content_ == Content::kText) {
+    change([&](const Pool &) {
+      entry_->flags = (entry_->flags | PoolEntry::kWriting) & ~PoolEntry::kChanged;
+    });
+    throw_unless_ok(tp_log_flush(environment_->env()));
+    write_text();
+    const std::uint64_t stamp = text_stamp();
+    change([&](const Pool &) {
+      entry_->stamp = stamp;
+      entry_->next_stamp = stamp;
+      entry_->flags = entry_->flags & ~PoolEntry::kWriting;
+    });
+    return;
+  }
+  const std::uint64_t stamp = new_stamp();
+  change([&](const Pool &) { entry_->next_stamp = stamp; });
+  throw_unless_ok(tp_log_flush(environment_->env()));
+  FileHead head{};
+  head.page_bytes = change([&](const Pool &) -> std::uint32_t { return entry_->page_bytes; });
+  const std::uint32_t pages = Pool::pages_of_extent(head.page_bytes);
+  const std::uint32_t slot = Pool::slot_bytes(head.page_bytes);
+  std::vector<std::byte> slots(std::size_t{pages} * slot);
+  std::memcpy(head.magic, kFileMagic, sizeof kFileMagic);
+  head.version = kFileVersion;
+  change([&](const Pool &pool) {
+    auto &first = *reinterpret_cast<PoolHead *>(pool.address(pool.extent_of(*entry_, 0)));
+    head.page_end = first.page_end;
+    head.free = first.free;
+    for (std::size_t i = 0; i < Store::kOwnBytes / 8; ++i) {
+      const std::uint64_t word = first.own[i];
+      std::memcpy(head.own + i * 8, &word, sizeof word);
+    }
+  });
+  for (PageId begin = 0; begin < head.page_end; begin += pages) {
+    const PageId end = std::min(begin + pages, head.page_end);
+    change([&](const Pool &pool) {
+      std::byte *const from = pool.address(pool.extent_of(*entry_, begin / pages));
+      for (std::size_t at = 0; at < std::size_t{end - begin} * slot; at += 8) {
+        const std::uint64_t word = reinterpret_cast<field<std::uint64_t> *>(from + at)->load();
+        std::memcpy(slots.data() + at, &word, sizeof word);
+      }
+    });
+    for (PageId page = std::max(begin, PageId{1}); page < end; ++page)
+      write_at(file_, slots.data() + std::size_t{page - begin} * slot, head.page_bytes,
+               std::uint64_t{page} * head.page_bytes);
+  }
+  if (::ftruncate(file_, static_cast<off_t>(std::uint64_t{head.page_end} * head.page_bytes)) != 0)
+    throw Failure{errno};
+  // Before the head says that the file is whole.
+  if (environment_->is_durable() && ::fsync(file_) != 0) throw Failure{errno};
+  head.stamp = stamp;
+  std::vector<std::byte> first(head.page_bytes);
+  std::memcpy(first.data(), &head, sizeof head);
+  write_at(file_, first.data(), first.size(), 0);
+  change([&](const Pool &) {
+    entry_->stamp = stamp;
+    entry_->flags = entry_->flags & ~PoolEntry::kChanged;
+  });
+}
+
+}  // namespace tmh::db

@@ -1,0 +1,227 @@
+// compat/libdb/shared/shared_store.cpp -- attempts, until one counts.
+#include "compat/libdb/shared/shared_store.h"
+
+#include <fcntl.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <tmh/site.hpp>
+
+#include "compat/libdb/failure.h"
+#include "compat/libdb/shared/tp_failure.h"
+#include "compat/libdb/slots.h"
+#include "platform/assert.h"
+
+namespace tmh::db {
+
+namespace {
+
+constexpr std::uint64_t kCacheBytes = 8 << 20;
+// What a step's body returns: something has changed since it was read.
+constexpr int kOld = 1 << 20;
+
+}  // namespace
+
+SharedStore::SharedStore(const std::shared_ptr<Environment> &environment,
+                         const StoreSettings &settings, SharedFile::Content content, Kind kind)
+    : file_(environment, settings, content), kind_(kind), locks_(file_.generation()) {
+  is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
+  attach(settings.is_sound);
+  is_new_ = page_end() == 1;
+  set_cache(std::max(kCacheBytes, settings.cache_bytes));
+}
+
+SharedStore::~SharedStore() { abandon(); }
+
+void SharedStore::attach(bool (*is_sound_of)(const Page &page)) {
+  const Pool &pages = file_.environment().pool();
+  with_failures([&] {
+    query(pages.site(), [&](Fields) {
+      use(pages, file_.entry(), is_sound_of);
+      load_head();
+    });
+  });
+  forget_pages();
+  learn_extents();
+}
+
+Guard &SharedStore::guard() noexcept {
+  return whose_ == Whose::kNone ? PoolStore::guard() : locks_;
+}
+
+void SharedStore::look(Operation<void> body) {
+  with_failures([&] { query(pool().site(), [&](Fields) { body(); }); });
+}
+
+void SharedStore::fetch(PageId page, Frame *frame) {
+  look([&] { load_page(page, frame); });
+  if (!is_sound(page, *frame)) throw Failure{EINVAL};
+}
+
+// ---- The operation's transaction ---------------------------------------------------------------
+
+void SharedStore::begin_call() {
+  abandon();
+  Environment *environment = &file_.environment();
+  if (!environment->is_alive()) {
+    if (environment->is_of_this_process()) throw Failure{EBADF};
+    file_.reopen();
+    environment = &file_.environment();
+    attach(is_sound_page());
+  }
+  whose_ = Whose::kNone;
+  if (kind_ == Kind::kShared) return;
+  txn_ = environment->running();
+  whose_ = Whose::kCallers;
+  if (txn_ == nullptr) begin_own();
+  locks_.begin(txn_, whose_ == Whose::kCallers);
+}
+
+void SharedStore::begin_own() {
+  TMH_ASSERT(kind_ == Kind::kTransactions);
+  throw_unless_ok(tp_begin(file_.environment().env(), &txn_));
+  whose_ = Whose::kOwn;
+  locks_.begin(txn_, false);
+}
+
+// One of its own that has not ended, also of an earlier call that was left by longjmp().
+void SharedStore::abandon() noexcept {
+  if (whose_ != Whose::kOwn || txn_ == nullptr) return;
+  tp_txn *const left = std::exchange(txn_, nullptr);
+  if (!file_.environment().is_alive()) return;
+  // What cannot be undone now others undo.
+  if (tp_abort(left) != TP_OK) (void)tp_detach(left, nullptr);
+}
+
+// ---- Attempts ----------------------------------------------------------------------------------
+
+int SharedStore::run(bool is_in_callback, Operation<int> operation, Operation<void> reset) {
+  begin_operation(is_in_callback);
+  begin_call();
+  for (unsigned attempts = 0;; ++attempts) {
+    int result = 0;
+    try {
+      if (attempt(operation, &result)) return result;
+    } catch (const Failure &failure) {
+      end_attempt();
+      // A deadlock's victim begins anew, where all that it has is this operation.
+      if (failure.number != EDEADLK || whose_ != Whose::kOwn) {
+        abandon();
+        throw;
+      }
+      abandon();
+      begin_own();
+    } catch (...) {
+      end_attempt();
+      abandon();
+      throw;
+    }
+    reset();
+    wait_a_little(attempts);
+    begin_operation(is_in_callback);
+  }
+}
+
+bool SharedStore::attempt(Operation<int> operation, int *result) {
+  begin_attempt();
+  locks_.begin_attempt();
+  try {
+    *result = operation();
+  } catch (const Retry &) {
+    end_attempt();
+    drop_stale();
+    return false;
+  } catch (const Failure &) {
+    // What is wrong may be that pages are of different times.
+    if (is_right()) throw;
+    end_attempt();
+    drop_stale();
+    return false;
+  }
+  const bool counts = images_.empty() && !is_head_dirty_ ? end_looking() : end_changing();
+  if (counts) return true;
+  end_attempt();
+  drop_stale();
+  return false;
+}
+
+bool SharedStore::is_right() {
+  bool is_right = false;
+  look([&] { is_right = is_all_current(); });
+  return is_right;
+}
+
+bool SharedStore::end_looking() {
+  if (!is_right()) return false;
+  note_stored();
+  if (whose_ == Whose::kOwn) end_own(tp_commit(txn_));
+  return true;
+}
+
+// The handle is gone where it has ended. It has committed, but is not durable: nobody here waits
+// for that again.
+void SharedStore::end_own(int error) {
+  TMH_ASSERT(whose_ == Whose::kOwn && txn_ != nullptr);
+  tp_txn *const own = std::exchange(txn_, nullptr);
+  if (error == TP_OK) return;
+  if (tp_txn_state(own) == TP_COMMITTING) {
+    (void)tp_detach(own, nullptr);
+  } else {
+    txn_ = own;
+  }
+  throw_unless_ok(error);
+}
+
+bool SharedStore::end_changing() {
+  TMH_ASSERT(whose_ == Whose::kNone || txn_ != nullptr);
+  // A file that may not be written is made in the pool, when it is opened.
+  if (!is_writable_ && is_opened_) throw Failure{EPERM};
+  if (whose_ == Whose::kNone) {
+    const bool counts = with_failures([&] {
+      return atomically(pool().site(), Durability::kBuffered, [&](Fields) {
+        if (!is_all_current()) return false;
+        store_changes();
+        return true;
+      });
+    });
+    if (counts) note_stored();
+    return counts;
+  }
+  const tp_body_fn body = [](tp_step_t *step, void *argument) {
+    auto &self = *static_cast<SharedStore *>(argument);
+    if (!self.is_all_current()) return kOld;
+    self.store_changes();
+    return self.locks_.log(step);
+  };
+  const bool is_own = whose_ == Whose::kOwn;
+  const int error = with_failures([&] {
+    return is_own ? tp_commit_step(txn_, TP_FIELDS, body, this)
+                  : tp_step(txn_, TP_FIELDS, body, this);
+  });
+  if (error == kOld) return false;
+  if (!is_own) throw_unless_ok(error);
+  // What has committed, and is perhaps not durable, is there.
+  if (error == TP_OK || tp_txn_state(txn_) == TP_COMMITTING) note_stored();
+  if (is_own) end_own(error);
+  return true;
+}
+
+// Somebody else's operation has counted, each time that this one did not.
+void SharedStore::wait_a_little(unsigned attempts) {
+  constexpr unsigned kAtOnce = 4;
+  if (attempts < kAtOnce) return;
+  const unsigned doubled = std::min(attempts - kAtOnce, 10u);
+  const timespec pause{0, 1000L << doubled};
+  (void)::nanosleep(&pause, nullptr);
+}
+
+void SharedStore::sync(Operation<void> write_text) {
+  if (!file_.environment().is_alive()) throw Failure{EBADF};
+  throw_unless_ok(tp_log_flush(file_.environment().env()));
+  file_.sync(write_text);
+}
+
+}  // namespace tmh::db
