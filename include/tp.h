@@ -184,6 +184,22 @@ int tp_log_bytes(tp_step_t *step, const void *address, size_t bytes, tp_lsn *lsn
 /* Loads and stores of TP_FIELDS; right in other steps, too. */
 void tp_load(tp_step_t *step, const void *from, void *to, size_t bytes);
 void tp_store(tp_step_t *step, void *to, const void *from, size_t bytes);
+/* Changes that wait outside of segments for the transaction's commit, so that many become one
+ * step, without undo records. Who lets changes wait holds locks that keep others from what they
+ * are of. */
+enum tp_waiting {
+  TP_STORE_LAST, /* in the step that commits: stores them */
+  TP_STORE_NOW,  /* in a step: stores them, and logs what undoes them */
+  TP_STORED,     /* that step has committed: nothing waits any more */
+  TP_DROP        /* the transaction is rolled back: nothing waits any more */
+};
+/* step: null in the last two. It loads and stores by TP_FIELDS; it may run several times. Not 0:
+ * the step is undone, and the call that has begun it returns that. */
+typedef int (*tp_waiting_fn)(tp_step_t *step, enum tp_waiting what, void *context);
+/* Tells the transaction so, until TP_STORED or TP_DROP. TP_STORE_NOW comes before savepoints,
+ * tp_detach(), tp_commit_step() and in tp_store_waiting(). */
+int tp_let_wait(tp_txn *txn, tp_waiting_fn store, void *context);
+int tp_store_waiting(tp_txn *txn);
 /* The running step of a transaction, of its pinned pages, too; null: none runs. */
 tp_step_t *tp_running_step(tp_txn *txn);
 

@@ -463,11 +463,9 @@ void Btree::erase_page(Path *path) {
   const bool is_left_heir = above.index + 1 == parent.count();
   // A full page to the left has no room for the high key. The leaf stays, without records.
   if (is_left_heir && !has_room_for_highs(path, top)) return;
-  // What the transaction has seen to be missing stays so.
+  // What the transaction has seen to be missing stays so, and the heir's records are its holder's.
   const Slots gone = page(path->last().page);
-  if (store_.guard().keeps_undo() &&
-      !store_.guard().try_lock(is_left_heir ? gone.left() : gone.right(), Access::kChange))
-    return;
+  if (!store_.guard().try_lock(is_left_heir ? gone.left() : gone.right(), Access::kChange)) return;
   if (is_left_heir) {
     items_.release_bigs(parent, above.index);
     parent.erase(above.index);

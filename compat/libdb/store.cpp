@@ -71,7 +71,7 @@ Page Store::write(PageId page) {
     frame.is_saved = true;
   }
   frame.is_dirty = true;
-  return {frame.bytes.get(), page_bytes_};
+  return {frame.bytes.get(), page_bytes_, &frame.stored};
 }
 
 PageId Store::make() {
@@ -96,6 +96,7 @@ PageId Store::make() {
   }
   is_head_dirty_ = true;
   std::memset(frames_[page]->bytes.get(), 0, page_bytes_);
+  frames_[page]->stored = ~std::uint64_t{0};
   return page;
 }
 
@@ -168,7 +169,7 @@ void Store::evict() {
   for (std::size_t looked = 0; looked < 2 * frames_.size() && left != 0; ++looked) {
     if (++hand_ >= frames_.size()) hand_ = 0;
     const std::unique_ptr<Frame> &frame = frames_[hand_];
-    if (frame == nullptr || frame->is_used) continue;
+    if (frame == nullptr || frame->is_used || frame->base != nullptr) continue;
     if (frame->is_hot) {
       frame->is_hot = false;
       continue;

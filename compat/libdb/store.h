@@ -66,15 +66,18 @@ class Store {
   // Zeros.
   [[nodiscard]] PageId make();
   void release(PageId page);
-  // Shared: what the page's number of changes is; and will be when this operation has ended.
-  [[nodiscard]] std::uint64_t version_before(PageId page) { return frame_of(page).version; }
+  // Shared: what the page's number of changes is; and will be when this operation has ended. Within
+  // a handle, no number stands for two states of a page.
+  [[nodiscard]] std::uint64_t version_before(PageId page) {
+    const Frame &frame = frame_of(page);
+    return (drops_ << kVersionBits) + frame.version + frame.changes;
+  }
   // In the running Change.
   [[nodiscard]] bool has_changed(PageId page) const noexcept {
     return page < frames_.size() && frames_[page] != nullptr && frames_[page]->is_saved;
   }
   [[nodiscard]] std::uint64_t version_after(PageId page) {
-    const Frame &frame = frame_of(page);
-    return frame.version + (frame.is_saved ? 1 : 0);
+    return version_before(page) + (frame_of(page).is_saved ? 1 : 0);
   }
 
   [[nodiscard]] Bytes own();
@@ -106,6 +109,12 @@ class Store {
   struct Frame {
     std::unique_ptr<std::byte[]> bytes;
     std::uint64_t version = 0;
+    // What the page is where pages are kept, behind which so many operations have changed this copy
+    // for a transaction that has not ended. Null: the copy is that.
+    std::unique_ptr<std::byte[]> base;
+    std::uint32_t changes = 0;
+    std::uint64_t stored = 0;  // 64ths of the copy that are perhaps not what the base is
+    bool is_stale = false;     // others have changed it since
     bool is_dirty = false;
     bool is_used = false;   // by the running operation, or the last one
     bool is_hot = false;    // since the hand came by
@@ -139,6 +148,8 @@ class Store {
   std::uint32_t page_bytes_ = 0;
   PageId page_end_ = 1, free_ = 0;
   std::byte own_[kOwnBytes] = {};
+  static constexpr unsigned kVersionBits = 40;
+  std::uint64_t drops_ = 0;  // how often changes of a transaction were dropped
   bool is_evicting_ = true;
   bool is_changing_ = false;
   std::vector<std::unique_ptr<Frame>> frames_;  // by page

@@ -137,6 +137,7 @@ int tp_attach(tp_env *env, tp_id id, tp_txn **txn) {
 int tp_save(tp_txn *txn, tp_savepoint *point) {
   if (point == nullptr) return refused("a savepoint that is nowhere");
   return guarded_in(txn, [&](Transaction &transaction) {
+    store_waiting(&transaction);
     *point = {transaction.id(), transaction.last_lsn()};
   });
 }
@@ -158,6 +159,19 @@ int tp_commit_step(tp_txn *txn, unsigned flags, tp_body_fn body, void *argument)
   const int error = run_step(txn, flags, body, argument, true);
   forget_if_ended(txn);
   return error;
+}
+
+int tp_let_wait(tp_txn *txn, tp_waiting_fn store, void *context) {
+  if (store == nullptr) return refused("nobody stores what waits");
+  return guarded_in(txn, [&](Transaction &transaction) {
+    if (transaction.state() != TP_RUNNING)
+      throw tmh::Error(Errc::kBadArgument, "the transaction does not run");
+    transaction.waiting().add(store, context);
+  });
+}
+
+int tp_store_waiting(tp_txn *txn) {
+  return guarded_in(txn, [](Transaction &transaction) { store_waiting(&transaction); });
 }
 
 tp_step_t *tp_running_step(tp_txn *txn) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include <tmh/transaction.hpp>
 
@@ -61,6 +62,12 @@ namespace {
   throw Error(Errc::kInstanceRunning, "transaction " + std::to_string(id) + why);
 }
 
+[[noreturn]] void throw_lost(std::uint64_t id) {
+  throw Error(Errc::kNotLocked, "transaction " + std::to_string(id) +
+                                    " has stored what another one has stored to, without a lock: "
+                                    "it can only abort");
+}
+
 void check_between_steps(std::uint64_t id, std::size_t pins, bool is_in_step) {
   if (pins != 0) throw_not_here(id, ": pages are pinned");
   if (is_in_step || is_step_here()) throw_not_here(id, ": in a step, or in another instance");
@@ -74,7 +81,7 @@ void check_pinned_here(std::uint64_t id, std::size_t pins) {
 
 void Transaction::check_running() const {
   check_between_steps(id_, pinned_.size(), is_in_step_);
-  if (has_lost_) throw_lost();
+  if (has_lost_) throw_lost(id_);
   if (state_ != TP_RUNNING)
     throw Error(Errc::kBadArgument,
                 "transaction " + std::to_string(id_) +
@@ -206,20 +213,14 @@ void Transaction::pin(const void *page) {
 
 void Transaction::unpin(const void *page) {
   check_pinned_here(id_, pinned_.size());
-  if (pinned_.empty() && has_lost_) throw_lost();
+  if (pinned_.empty() && has_lost_) throw_lost(id_);
   if (pinned_.empty()) throw Error(Errc::kEndWithoutBegin, "no page is pinned");
   const auto found = std::find(pinned_.begin(), pinned_.end(), page);
   if (found == pinned_.end()) throw Error(Errc::kBadArgument, "a page that is not pinned");
   pinned_.erase(found);
   if (!pinned_.empty()) return;
   end_pinned();
-  if (has_lost_) throw_lost();
-}
-
-void Transaction::throw_lost() const {
-  throw Error(Errc::kNotLocked, "transaction " + std::to_string(id_) +
-                                    " has stored what another one has stored to, without a lock: "
-                                    "it can only abort");
+  if (has_lost_) throw_lost(id_);
 }
 
 template <class Wait>
@@ -240,6 +241,7 @@ Errc Transaction::between_steps(const Wait &wait) {
 // --- Steps ------------------------------------------------------------------------------------
 
 void Transaction::step(unsigned flags, const Site *site, const Body &body, Commits commits) {
+  if (commits == Commits::kYes) store_waiting(this);
   run(flags, site, body, commits == Commits::kYes);
   if (commits == Commits::kYes) end(Ending::kCommitted);
 }
@@ -250,7 +252,14 @@ void Transaction::commit() {
   if (observe::is_planted(observe::Planted::kUnlockedTooSoon))
     (void)managers_.locks().unlock_all(slot_.locker);
   observe::step(observe::Step::kTpCommits);
-  if (!chain_.is_empty()) {
+  if (!waiting_.is_empty()) {
+    const Body body{[](tp_step_t *step, void *waiting) {
+                      return static_cast<WaitingChanges *>(waiting)->run(step, TP_STORE_LAST);
+                    },
+                    &waiting_};
+    run(TP_FIELDS, nullptr, body, true);
+    waiting_.end(TP_STORED);
+  } else if (!chain_.is_empty()) {
     state_ = TP_COMMITTING;
     try {
       chain_.begin();
@@ -265,6 +274,18 @@ void Transaction::commit() {
     }
   }
   end(Ending::kCommitted);
+}
+
+void store_waiting(Transaction *transaction) {
+  TMH_ASSERT(transaction != nullptr);
+  if (transaction->waiting().is_empty()) return;
+  const Transaction::Body body{[](tp_step_t *step, void *waiting) {
+                                 return static_cast<WaitingChanges *>(waiting)->run(step,
+                                                                                    TP_STORE_NOW);
+                               },
+                               &transaction->waiting()};
+  transaction->step(TP_FIELDS, nullptr, body, Transaction::Commits::kNo);
+  transaction->waiting().end(TP_STORED);
 }
 
 void Transaction::end_chain() {
@@ -357,6 +378,7 @@ std::uint64_t Transaction::undo_all() {
     check_between_steps(id_, pinned_.size(), is_in_step_);
   else
     check_running();
+  waiting_.end(TP_DROP);
   state_ = TP_ABORTING;
   std::uint64_t records = 0;
   for (; !chain_.is_empty(); ++records) undo_last();
@@ -365,6 +387,7 @@ std::uint64_t Transaction::undo_all() {
 
 void Transaction::roll_back(std::uint64_t to_lsn) {
   check_running();
+  waiting_.end(TP_DROP);
   // The last record's LSN, which is that of the last one that has been logged only at first.
   for (;;) {
     if (chain_.is_empty()) return;
@@ -475,6 +498,7 @@ Errc Transaction::unlock(const lock::ObjectId &object, lock::Mode mode) {
 
 void Transaction::leave() {
   check_between_steps(id_, pinned_.size(), is_in_step_);
+  if (state_ == TP_RUNNING && !has_lost_) store_waiting(this);
   if (state_ == TP_COMMITTING || (unnoted_.empty() && state_ != TP_ABORTING && !has_lost_)) return;
   const bool is_aborting = state_ == TP_ABORTING || has_lost_;
   chain_.begin();

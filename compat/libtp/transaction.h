@@ -24,6 +24,7 @@
 
 #include "compat/libtp/chain.h"
 #include "compat/libtp/managers.h"
+#include "compat/libtp/waiting_changes.h"
 #include "levels/lock/lock.h"
 
 // The running step of a transaction: C's name of a Transaction.
@@ -76,6 +77,9 @@ class Transaction final : public tp_step_s {
   // Records behind that LSN.
   void roll_back(std::uint64_t to_lsn);
 
+  // REQUIRES of who adds: it runs.
+  [[nodiscard]] WaitingChanges &waiting() noexcept { return waiting_; }
+
   // In a step.
   std::uint64_t log(RecordType type, std::span<const std::byte> data);
   std::uint64_t log_bytes(const void *address, std::size_t bytes);
@@ -119,7 +123,6 @@ class Transaction final : public tp_step_s {
                                      std::span<const std::byte> second, bool is_elsewhere);
   void add(RecordType type, std::uint64_t lsn, std::span<const std::byte> first,
            std::span<const std::byte> second);
-  [[noreturn]] void throw_lost() const;
   [[nodiscard]] lock::Patience patience_here(lock::Patience wanted) const noexcept;
   // kCommittedBefore: and was told that the log could not be awaited.
   enum class Ending : std::uint8_t { kCommitted, kCommittedBefore, kAborted };
@@ -144,9 +147,13 @@ class Transaction final : public tp_step_s {
   bool has_lost_ = false;
   // The step's instance has noted the locks.
   bool has_noted_ = false;
+  WaitingChanges waiting_;
   // Taken for writing, and in no record yet.
   std::vector<NotedLock> unnoted_;
 };
+
+// A step stores what waits.
+void store_waiting(Transaction *transaction);
 
 // Does the calling thread run a step, or another instance?
 [[nodiscard]] bool is_step_here() noexcept;

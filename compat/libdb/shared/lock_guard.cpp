@@ -2,6 +2,8 @@
 // ghosts.
 #include "compat/libdb/shared/lock_guard.h"
 
+#include <array>
+
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/shared/undo.h"
 #include "platform/assert.h"
@@ -12,11 +14,40 @@ namespace {
 
 using Object = std::pair<Generation, PageId>;
 
+// What a transaction has locked: most have a few objects.
+class Held {
+ public:
+  // Modes, a bit for each; null: none.
+  [[nodiscard]] const std::uint32_t *find(const Object &object) const {
+    for (std::size_t i = 0; i < count_; ++i)
+      if (few_[i].first == object) return &few_[i].second;
+    const auto found = more_.find(object);
+    return found != more_.end() ? &found->second : nullptr;
+  }
+  [[nodiscard]] std::uint32_t &of(const Object &object) {
+    if (const std::uint32_t *const found = find(object); found != nullptr)
+      return const_cast<std::uint32_t &>(*found);
+    if (count_ == few_.size()) return more_[object];
+    few_[count_] = {object, 0};
+    return few_[count_++].second;
+  }
+  void clear() noexcept {
+    count_ = 0;
+    more_.clear();
+  }
+
+ private:
+  std::array<std::pair<Object, std::uint32_t>, 24> few_{};
+  std::size_t count_ = 0;
+  std::map<Object, std::uint32_t> more_;
+};
+
 // Of the transaction that this thread has used last. A transaction is used by one thread at a time.
 struct Known {
   tp_id transaction = 0;
-  std::map<Object, std::uint32_t> modes;  // a bit for each
+  Held modes;
   std::set<Object> ghosts;
+  std::set<Generation> waiting;
   // It has changed something before this thread came: there may be ghosts that are not known.
   bool has_unknown = false;
 };
@@ -53,21 +84,45 @@ struct End {
 
 }  // namespace
 
-void LockGuard::begin(tp_txn *txn, bool goes_on) {
+bool LockGuard::begin(tp_txn *txn, bool goes_on) {
   TMH_ASSERT(txn != nullptr);
   txn_ = txn;
   goes_on_ = goes_on;
   Known &all = known();
-  if (all.transaction == tp_txn_id(txn)) return;
+  if (all.transaction == tp_txn_id(txn)) return false;
   all.transaction = tp_txn_id(txn);
   all.modes.clear();
   all.ghosts.clear();
+  all.waiting.clear();
   all.has_unknown = tp_txn_last_lsn(txn) != 0;
+  return true;
+}
+
+bool LockGuard::is_exclusive(PageId page) const {
+  const auto has = [&](PageId object) {
+    const std::uint32_t *const modes = known().modes.find({database_, object});
+    return modes != nullptr && is_held(*modes, TP_EXCLUSIVE);
+  };
+  return has(page) || has(0);
+}
+
+bool LockGuard::is_told(Generation database) { return known().waiting.count(database) != 0; }
+
+void LockGuard::tell(Generation database, bool is_waiting) noexcept {
+  if (is_waiting)
+    known().waiting.insert(database);
+  else
+    known().waiting.erase(database);
+}
+
+void LockGuard::let_wait() {
+  for (std::vector<std::byte> &note : notes_) waiting_.push_back(std::move(note));
+  notes_.clear();
 }
 
 int LockGuard::take(PageId page, tp_mode mode, std::uint64_t wait_us, bool *has_waited) {
   TMH_ASSERT(txn_ != nullptr);
-  std::uint32_t &modes = known().modes[{database_, page}];
+  std::uint32_t &modes = known().modes.of({database_, page});
   if (is_held(modes, mode)) return TP_OK;
   const tp_object object = lock_object(LockSpace::kPages, database_, page);
   int error = tp_lock(txn_, object, mode, TP_TRY);
@@ -109,10 +164,11 @@ void LockGuard::note(const UndoRecord &record, Bytes payload) {
 }
 
 int LockGuard::log(tp_step_t *step) const {
-  for (const std::vector<std::byte> &note : notes_)
-    if (const int error = tp_log(step, kUndoType, note.data(), note.size(), nullptr);
-        error != TP_OK)
-      return error;
+  for (const auto *notes : {&waiting_, &notes_})
+    for (const std::vector<std::byte> &note : *notes)
+      if (const int error = tp_log(step, kUndoType, note.data(), note.size(), nullptr);
+          error != TP_OK)
+        return error;
   return TP_OK;
 }
 

@@ -25,12 +25,25 @@ class LockGuard final : public Guard {
  public:
   explicit LockGuard(Generation database) noexcept : database_(database) {}
 
-  // goes_on: the transaction has other operations behind this one.
-  void begin(tp_txn *txn, bool goes_on);
+  // goes_on: the transaction has other operations behind this one. True: this thread has not seen
+  // it before.
+  bool begin(tp_txn *txn, bool goes_on);
   void begin_attempt() noexcept { notes_.clear(); }
-  // In the step: each change's undo record.
+  // Nobody else changes the page before the transaction's end.
+  [[nodiscard]] bool is_exclusive(PageId page) const;
+  // In a step: undo records of what waits, and of this attempt.
   [[nodiscard]] int log(tp_step_t *step) const;
-  void end() noexcept { txn_ = nullptr; }
+  // This attempt's wait with its changes.
+  void let_wait();
+  // Both have been stored, or are gone.
+  void end_waiting() noexcept {
+    waiting_.clear();
+    notes_.clear();
+  }
+
+  // Of the thread's transaction: some handle lets changes of the database wait.
+  [[nodiscard]] static bool is_told(Generation database);
+  static void tell(Generation database, bool is_waiting) noexcept;
 
   void lock(PageId page, Access access) override;
   [[nodiscard]] bool try_lock(PageId page, Access access) override;
@@ -48,7 +61,7 @@ class LockGuard final : public Guard {
   const Generation database_;
   tp_txn *txn_ = nullptr;
   bool goes_on_ = false;
-  std::vector<std::vector<std::byte>> notes_;
+  std::vector<std::vector<std::byte>> notes_, waiting_;
 };
 
 }  // namespace tmh::db

@@ -2,8 +2,10 @@
 #include "compat/libdb/shared/pool_store.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <tmh/site.hpp>
 
@@ -99,31 +101,56 @@ bool PoolStore::is_all_current() const {
   return true;
 }
 
-void PoolStore::store_words(const Image &image, const Frame &frame) const {
-  std::byte *const at = address_of(image.page);
-  auto *const words = reinterpret_cast<Word *>(at);
-  const std::byte *const now = frame.bytes.get(), *const before = image.bytes.get();
-  constexpr std::uint32_t kBlock = 64;
-  for (std::uint32_t block = 0; block < page_bytes_; block += kBlock) {
-    const std::uint32_t end = std::min(block + kBlock, page_bytes_);
-    if (before != nullptr && std::memcmp(now + block, before + block, end - block) == 0) continue;
-    for (std::uint32_t offset = block; offset < end; offset += 8) {
-      if (offset == kVersionAt) continue;
-      std::uint64_t word = 0, old = 0;
-      const std::size_t part = std::min(8U, end - offset);
-      std::memcpy(&word, now + offset, part);
-      if (before != nullptr) std::memcpy(&old, before + offset, part);
-      if (before == nullptr || word != old) words[offset / 8].store(word);
-    }
+// What differs from `before`; null: all. Halves of words, for the links are of others.
+void PoolStore::store_page(PageId page, const std::byte *before, Frame *frame,
+                           std::uint32_t changes) const {
+  std::byte *const at = address_of(page);
+  const std::uint32_t part = Page::part_bytes(page_bytes_);
+  std::uint64_t parts = before == nullptr ? ~std::uint64_t{0} : frame->stored;
+  for (; parts != 0; parts &= parts - 1) {
+    const auto begin = static_cast<std::uint32_t>(std::countr_zero(parts)) * part;
+    if (begin >= page_bytes_) break;
+    const std::uint32_t end = std::min(begin + part, page_bytes_);
+    for (std::uint32_t offset = begin; offset < end; offset += 8)
+      if (offset != kVersionAt) store_word(at, before, *frame, offset);
   }
-  version_at(at) = frame.version + 1;
+  // Of a page that is new, what lay there is nothing.
+  const std::uint64_t version = frame->version == 0 ? 0 : version_at(at).load();
+  frame->is_stale = version != frame->version;
+  version_at(at) = version + changes;
+}
+
+void PoolStore::store_word(std::byte *at, const std::byte *before, const Frame &frame,
+                           std::uint32_t offset) const {
+  std::uint64_t word = 0, old = 0;
+  const std::size_t bytes = std::min(8U, page_bytes_ - offset);
+  std::memcpy(&word, frame.bytes.get() + offset, bytes);
+  if (before != nullptr) std::memcpy(&old, before + offset, bytes);
+  const std::uint64_t change = before == nullptr ? ~std::uint64_t{0} : word ^ old;
+  if (change == 0) return;
+  const bool is_low = (change & 0xffffffff) != 0, is_high = change >> 32 != 0;
+  auto *const halves = reinterpret_cast<field<std::uint32_t> *>(at + offset);
+  if (is_low && is_high) {
+    reinterpret_cast<Word *>(at + offset)->store(word);
+  } else if (is_low) {
+    halves[0].store(static_cast<std::uint32_t>(word));
+  } else {
+    halves[1].store(static_cast<std::uint32_t>(word >> 32));
+  }
 }
 
 void PoolStore::store_changes() {
   TMH_ASSERT(is_changing_);
   while (std::uint64_t{entry_->extents} * pages_of_extent_ < page_end_)
     (void)pool_->add_extent(entry_);
-  for (const Image &image : images_) store_words(image, *frames_[image.page]);
+  for (const PageId page : waiting_)
+    if (!frames_[page]->is_saved)
+      store_page(page, frames_[page]->base.get(), frames_[page].get(), frames_[page]->changes);
+  for (const Image &image : images_) {
+    Frame *const frame = frames_[image.page].get();
+    const std::byte *const before = frame->base != nullptr ? frame->base.get() : image.bytes.get();
+    store_page(image.page, before, frame, frame->changes + 1);
+  }
   if (is_head_dirty_) {
     PoolHead &to = head();
     to.page_end = page_end_;
@@ -135,8 +162,72 @@ void PoolStore::store_changes() {
     }
     to.version = head_version_ + 1;
   }
+  note_changed();
+}
+
+// That the file is older.
+void PoolStore::note_changed() const {
   const std::uint32_t flags = entry_->flags;
   if ((flags & PoolEntry::kChanged) == 0) entry_->flags = flags | PoolEntry::kChanged;
+}
+
+bool PoolStore::may_wait() const noexcept {
+  return !is_head_dirty_ && std::all_of(images_.begin(), images_.end(),
+                                        [](const Image &image) { return image.bytes != nullptr; });
+}
+
+void PoolStore::let_wait() {
+  TMH_ASSERT(is_changing_ && may_wait());
+  waiting_.reserve(waiting_.size() + images_.size());
+  for (Image &image : images_) {
+    Frame &frame = *frames_[image.page];
+    ++frame.changes;
+    frame.is_dirty = false;
+    if (frame.base != nullptr) continue;
+    frame.base = std::move(image.bytes);
+    waiting_.push_back(image.page);
+  }
+  end_change(true);
+}
+
+void PoolStore::store_waiting() {
+  TMH_ASSERT(!is_changing_);
+  for (const PageId page : waiting_)
+    store_page(page, frames_[page]->base.get(), frames_[page].get(), frames_[page]->changes);
+  note_changed();
+}
+
+void PoolStore::note_page_stored(PageId page, std::uint32_t changes) noexcept {
+  Frame &frame = *frames_[page];
+  frame.version += changes;
+  frame.changes = 0;
+  frame.base.reset();
+  frame.stored = 0;
+  frame.is_dirty = false;
+}
+
+void PoolStore::note_waiting_stored() noexcept {
+  for (const PageId page : std::exchange(waiting_, {})) {
+    note_page_stored(page, frames_[page]->changes);
+    if (frames_[page]->is_stale) drop_frame(page);
+  }
+}
+
+// A number of a version is not used again.
+void PoolStore::drop_waiting() noexcept {
+  for (const PageId page : std::exchange(waiting_, {})) drop_frame(page);
+  ++drops_;
+}
+
+// Others have changed the links of a page whose changes wait.
+void PoolStore::rebase(PageId page, const std::byte *now, std::uint64_t version) noexcept {
+  Frame &frame = *frames_[page];
+  TMH_ASSERT(frame.base != nullptr);
+  for (std::uint32_t at = 0; at < page_bytes_; at += 2)
+    if (std::memcmp(frame.bytes.get() + at, frame.base.get() + at, 2) == 0)
+      std::memcpy(frame.bytes.get() + at, now + at, 2);
+  std::memcpy(frame.base.get(), now, page_bytes_);
+  frame.version = version;
 }
 
 void PoolStore::learn_extents() {
@@ -152,24 +243,37 @@ void PoolStore::learn_extents() {
 
 void PoolStore::note_stored() noexcept {
   TMH_ASSERT(is_changing_);
-  for (const Image &image : images_) {
-    Frame &frame = *frames_[image.page];
-    ++frame.version;
-    frame.is_dirty = false;
-  }
+  for (const Image &image : images_) note_page_stored(image.page, frames_[image.page]->changes + 1);
   if (is_head_dirty_) ++head_version_;
   is_head_dirty_ = false;
   end_change(true);
 }
 
 void PoolStore::drop_stale() {
-  std::vector<PageId> stale;
+  struct Stale {
+    PageId page;
+    std::uint64_t version;
+    std::vector<std::byte> now;  // where something waits
+  };
+  std::vector<Stale> stale;
   look([&] {
     stale.clear();
-    for (const PageId page : used_)
-      if (version_at(address_of(page)) != frames_[page]->version) stale.push_back(page);
+    for (const PageId page : used_) {
+      const Frame &frame = *frames_[page];
+      const std::uint64_t version = version_at(address_of(page));
+      if (version == frame.version) continue;
+      stale.push_back({page, version, {}});
+      if (frame.base == nullptr) continue;
+      stale.back().now.resize(page_bytes_);
+      load_words(address_of(page), stale.back().now.data());
+    }
   });
-  for (const PageId page : stale) drop_frame(page);
+  for (const Stale &each : stale) {
+    if (each.now.empty())
+      drop_frame(each.page);
+    else
+      rebase(each.page, each.now.data(), each.version);
+  }
   is_head_loaded_ = false;
 }
 

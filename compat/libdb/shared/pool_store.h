@@ -1,7 +1,7 @@
 // compat/libdb/shared/pool_store.h -- copies of a database's pages in the pool: how they come out,
 // and how what has changed goes back.
 // Invariant: a page's version grows with each change of it. A copy is current while the versions
-//            are the same.
+//            are the same. Of a page that is locked for changes others change the links alone.
 // Contexts:  one thread. What has no Fields in its comment runs instances of its own.
 #pragma once
 
@@ -34,8 +34,18 @@ class PoolStore : public Store {
   [[nodiscard]] bool is_sound(PageId page, const Frame &frame) const;
   // Of what the running operation has looked at: nothing has changed since.
   [[nodiscard]] bool is_all_current() const;
-  // Pages that have changed in the Change, and the head, with their versions.
+  // Pages that have changed in the Change, and the head, with their versions; and what waits.
   void store_changes();
+
+  // What the Change has done waits, in the copies, for the transaction's end. Only of pages that
+  // nobody else changes until then, but for their links. REQUIRES: may_wait().
+  [[nodiscard]] bool may_wait() const noexcept;
+  void let_wait();
+  // In a step.
+  void store_waiting();
+  void note_waiting_stored() noexcept;
+  // The transaction is rolled back.
+  void drop_waiting() noexcept;
 
   // Runs it as an instance that only looks, or in the running one.
   virtual void look(Operation<void> body) = 0;
@@ -58,7 +68,12 @@ class PoolStore : public Store {
   [[nodiscard]] std::byte *address_of(PageId page) const;
   [[nodiscard]] PoolHead &head() const;
   void load_words(const std::byte *from, std::byte *to) const;
-  void store_words(const Image &image, const Frame &frame) const;
+  void store_page(PageId page, const std::byte *before, Frame *frame, std::uint32_t changes) const;
+  void store_word(std::byte *at, const std::byte *before, const Frame &frame,
+                  std::uint32_t offset) const;
+  void note_changed() const;
+  void note_page_stored(PageId page, std::uint32_t changes) noexcept;
+  void rebase(PageId page, const std::byte *now, std::uint64_t version) noexcept;
 
   const Pool *pool_ = nullptr;
   PoolEntry *entry_ = nullptr;
@@ -68,6 +83,7 @@ class PoolStore : public Store {
   std::uint64_t head_version_ = 0;
   bool is_head_loaded_ = false;
   std::vector<Extent> extents_;  // that are known
+  std::vector<PageId> waiting_;
 };
 
 }  // namespace tmh::db

@@ -76,8 +76,11 @@ void SharedStore::begin_call() {
   if (kind_ == Kind::kShared) return;
   txn_ = environment->running();
   whose_ = Whose::kCallers;
-  if (txn_ == nullptr) begin_own();
-  locks_.begin(txn_, whose_ == Whose::kCallers);
+  if (txn_ == nullptr) return begin_own();
+  // Another handle of the same database lets changes wait, or another thread did.
+  const bool is_unknown = locks_.begin(txn_, true);
+  if (is_unknown || (told_ == nullptr && LockGuard::is_told(generation())))
+    throw_unless_ok(tp_store_waiting(txn_));
 }
 
 void SharedStore::begin_own() {
@@ -197,6 +200,11 @@ bool SharedStore::end_changing() {
     return self.locks_.log(step);
   };
   const bool is_own = whose_ == Whose::kOwn;
+  if (!is_own && may_wait() && is_exclusive()) {
+    if (!is_right()) return false;
+    wait_for_end();
+    return true;
+  }
   const int error = with_failures([&] {
     return is_own ? tp_commit_step(txn_, TP_FIELDS, body, this)
                   : tp_step(txn_, TP_FIELDS, body, this);
@@ -204,9 +212,63 @@ bool SharedStore::end_changing() {
   if (error == kOld) return false;
   if (!is_own) throw_unless_ok(error);
   // What has committed, and is perhaps not durable, is there.
-  if (error == TP_OK || tp_txn_state(txn_) == TP_COMMITTING) note_stored();
+  if (error == TP_OK || tp_txn_state(txn_) == TP_COMMITTING) {
+    note_stored();
+    note_waiting_stored();
+    locks_.end_waiting();
+  }
   if (is_own) end_own(error);
   return true;
+}
+
+// ---- Changes that wait -------------------------------------------------------------------------
+
+bool SharedStore::is_exclusive() const {
+  return std::all_of(images_.begin(), images_.end(),
+                     [&](const Image &image) { return locks_.is_exclusive(image.page); });
+}
+
+void SharedStore::wait_for_end() {
+  TMH_ASSERT(whose_ == Whose::kCallers);
+  if (told_ == nullptr) {
+    throw_unless_ok(tp_let_wait(txn_, store_what_waits, this));
+    told_ = txn_;
+    LockGuard::tell(generation(), true);
+  }
+  locks_.let_wait();
+  let_wait();
+}
+
+int SharedStore::store_what_waits(tp_step_t *step, tp_waiting what, void *context) {
+  auto &self = *static_cast<SharedStore *>(context);
+  switch (what) {
+    case TP_STORE_LAST:
+      self.store_waiting();
+      return TP_OK;
+    case TP_STORE_NOW:
+      self.store_waiting();
+      return self.locks_.log(step);
+    case TP_STORED:
+      self.note_waiting_stored();
+      break;
+    case TP_DROP:
+      self.end_change(false);
+      self.drop_waiting();
+      break;
+  }
+  self.end_waiting();
+  return TP_OK;
+}
+
+void SharedStore::end_waiting() noexcept {
+  told_ = nullptr;
+  locks_.end_waiting();
+  LockGuard::tell(generation(), false);
+}
+
+void SharedStore::close(Operation<void> write_text) {
+  if (told_ != nullptr && file_.environment().is_alive()) throw_unless_ok(tp_store_waiting(told_));
+  file_.close(write_text);
 }
 
 // Somebody else's operation has counted, each time that this one did not.

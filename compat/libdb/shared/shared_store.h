@@ -5,6 +5,9 @@
 //            and the operation runs again. So a callback may do what it likes, and one that leaves
 //            by longjmp() leaves nothing but copies.
 //            DB_TP: the instance is a step of the thread's transaction, or of one of its own.
+//            Changes of pages that the transaction has locked wait in the copies for its commit,
+//            which stores them all in one step. What makes or splits pages is a step at once, with
+//            what waits.
 // Errors:    Failure.
 // Contexts:  one thread. Not in a step.
 // Source:    LIBTP 4.4: lock, read, log, change, give back.
@@ -37,7 +40,7 @@ class SharedStore final : public PoolStore {
     file_.opened();
     is_opened_ = true;
   }
-  void close(Operation<void> write_text) override { file_.close(write_text); }
+  void close(Operation<void> write_text) override;
   [[nodiscard]] Guard &guard() noexcept override;
 
  private:
@@ -56,6 +59,12 @@ class SharedStore final : public PoolStore {
   void end_own(int error);
   static void wait_a_little(unsigned attempts);
 
+  [[nodiscard]] bool is_exclusive() const;
+  // Of the caller's transaction: this operation's changes wait for its end.
+  void wait_for_end();
+  [[nodiscard]] static int store_what_waits(tp_step_t *step, tp_waiting what, void *context);
+  void end_waiting() noexcept;
+
   void look(Operation<void> body) override;
   void fetch(PageId page, Frame *frame) override;
 
@@ -65,6 +74,8 @@ class SharedStore final : public PoolStore {
   Whose whose_ = Whose::kNone;
   tp_txn *txn_ = nullptr;
   bool is_opened_ = false;
+  // The transaction that has been told that changes wait; null: none.
+  tp_txn *told_ = nullptr;
 };
 
 }  // namespace tmh::db
