@@ -15,7 +15,8 @@ target_compile_options(tmh_tool_parts PRIVATE $<$<CONFIG:Release>:-O1>)
 foreach(target tmh_tool_measured tmh_tool_parts)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${target} PRIVATE TMH_VERSION="${PROJECT_VERSION}"
-    TMH_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
+    TMH_LIBDIR="${CMAKE_INSTALL_LIBDIR}"
+    TMH_SO_VERSION="${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
   target_link_libraries(${target} PRIVATE tmh_warnings tmh_usdt
     PkgConfig::HWLOC tmh_libpfm
     PUBLIC tmh::perf_static tmh::tmh_static tmh_programs fmt::fmt)

@@ -25,6 +25,7 @@
 #include "programs/command_line.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
+#include "tools/db_commands.h"
 #include "tools/deadlockd.h"
 #include "tools/failure.h"
 #include "tools/moment.h"
@@ -157,6 +158,7 @@ class CommandLine {
     add_kill_stuck();
     add_locks();
     add_deadlockd();
+    add_db_commands(&line_, &chosen_);
   }
 
   int run(int argc, const char *const *argv) {
@@ -653,8 +655,7 @@ class CommandLine {
 
   programs::CommandLine line_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, "
-      "backups, inspection. "
-      "Workloads: run. Machines and programs: doctor, perf, rtm-emulate, itm.",
+      "backups, inspection. Files: db. Workloads: run. Machines: doctor, perf, rtm-emulate, itm.",
       "tmh"};
   RecoverCommand recover_;
   ImageCommand image_;

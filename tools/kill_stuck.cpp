@@ -51,8 +51,8 @@ using hierarchy::Asked;
 
 // Joining waits for no more than short locks, unless their holder is stopped.
 constexpr std::uint64_t kJoinNs = 5'000'000'000;
-constexpr std::uint64_t kLookNs = 5'000'000;
-static_assert(kLookNs < kJoinNs, "a wait looks more than once");
+constexpr std::uint64_t kLookAgainNs = 5'000'000;
+static_assert(kLookAgainNs < kJoinNs, "a wait looks more than once");
 
 void pause_ns(std::uint64_t ns) {
   const timespec wait{static_cast<time_t>(ns / 1'000'000'000),
@@ -80,7 +80,7 @@ class Asking {
     for (const std::uint32_t slot : slots) ask_pages(slot);
     for (const std::uint32_t slot : slots) ask_lines(slot);
     const std::uint64_t deadline = platform::monotonic_ns() + grace_ns;
-    while (!look() && platform::monotonic_ns() < deadline) pause_ns(kLookNs);
+    while (!look() && platform::monotonic_ns() < deadline) pause_ns(kLookAgainNs);
   }
   [[nodiscard]] std::vector<Answer> answers() const {
     std::vector<Answer> all;
@@ -235,7 +235,7 @@ bool kill_process(const ParticipantCounters &who) {
   const platform::ProcessId id{who.pid, who.start_time, who.stack_start};
   if (!platform::kill_exactly(id)) return false;
   const std::uint64_t deadline = platform::monotonic_ns() + kJoinNs;
-  while (platform::alive(id) && platform::monotonic_ns() < deadline) pause_ns(kLookNs);
+  while (platform::alive(id) && platform::monotonic_ns() < deadline) pause_ns(kLookAgainNs);
   return !platform::alive(id);
 }
 

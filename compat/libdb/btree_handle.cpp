@@ -34,7 +34,8 @@ BtreeHandle::BtreeHandle(const StoreOpener &opener, StoreSettings file, const BT
       tree_(&store(), &order_, settings(info)) {
   if (store().is_new()) {
     const TreeHead head{DB_BTREE, (info.flags & R_DUP) != 0,
-                        static_cast<std::uint16_t>(info.minkeypage == 0 ? 2 : info.minkeypage)};
+                        static_cast<std::uint16_t>(info.minkeypage == 0 ? 2 : info.minkeypage),
+                        info.compare != nullptr};
     make_database([&] {
       set_head(head);
       tree_.make();

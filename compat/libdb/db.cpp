@@ -14,7 +14,9 @@
 
 #include "compat/libdb/btree_handle.h"
 #include "compat/libdb/failure.h"
+#include "compat/libdb/file_check.h"
 #include "compat/libdb/hash_handle.h"
+#include "compat/libdb/items.h"
 #include "compat/libdb/private_store.h"
 #include "compat/libdb/recno_handle.h"
 #include "compat/libdb/shared/environment.h"
@@ -99,7 +101,39 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
   return std::make_unique<BtreeHandle>(opener, std::move(settings), info);
 }
 
+// A file that an environment has newer pages of is read there.
+[[nodiscard]] std::unique_ptr<Store> open_to_look(const char *file) {
+  StoreSettings settings;
+  settings.path = file;
+  settings.flags = O_RDONLY;
+  settings.is_sound = &Items::is_sound;
+  if (settings.path.empty()) throw Failure{ENOENT};
+  try {
+    return std::make_unique<PrivateStore>(settings);
+  } catch (const Failure &failure) {
+    if (failure.number != EBUSY) throw;
+    return open_store(settings, settings, false, DB_SHARED | DB_TP);
+  }
+}
+
 }  // namespace
+
+[[nodiscard]] tp_db_info look_at(const char *file) {
+  const std::unique_ptr<Store> store = open_to_look(file);
+  if (store->is_new()) throw Failure{EINVAL};
+  store->opened();
+  tp_db_info info{};
+  (void)store->run(
+      false,
+      [&] {
+        info = check_file(store.get());
+        return 0;
+      },
+      [] {});
+  store->close([] {});
+  return info;
+}
+
 }  // namespace tmh::db
 
 extern "C" {
@@ -121,6 +155,19 @@ DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
 
 DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo) {
   return tp_dbopen(file, flags, mode, type, 0, openinfo);
+}
+
+int tp_db_check(const char *file, tp_db_info *info) {
+  try {
+    if (file == nullptr || info == nullptr) throw tmh::db::Failure{EINVAL};
+    *info = tmh::db::look_at(file);
+    return RET_SUCCESS;
+  } catch (const tmh::db::Failure &failure) {
+    errno = failure.number;
+  } catch (const std::bad_alloc &) {
+    errno = ENOMEM;
+  }
+  return RET_ERROR;
 }
 
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compat/libdb/failure.h"
+#include "compat/libdb/hash_probe.h"
 #include "compat/libdb/items.h"
 #include "compat/libdb/open_numbers.h"
 #include "platform/assert.h"
@@ -18,7 +19,6 @@ namespace {
 
 // Buckets are split when their pages are full, where nobody says how many records they have.
 constexpr std::uint32_t kFill = 1u << 16;
-constexpr char kProbe[] = "a key that tells one hash function from another";
 
 [[nodiscard]] StoreSettings checked(StoreSettings file, const HASHINFO &info) {
   if (info.bsize > kPageBytesMax) throw Failure{EINVAL};
@@ -39,7 +39,7 @@ HashHandle::HashHandle(const StoreOpener &opener, StoreSettings file, const HASH
   HashTable::Head head;
   head.type = DB_HASH;
   head.fill = info.ffactor == 0 ? kFill : info.ffactor;
-  head.probe = hash_.hash({reinterpret_cast<const std::byte *>(kProbe), sizeof kProbe});
+  head.probe = probe_of(hash_);
   if (store().is_new()) {
     make_database([&] { table_.make(head); });
   } else {

@@ -17,6 +17,7 @@ namespace tmh::db {
 struct TreeHead {
   std::uint8_t type, has_duplicates;
   std::uint16_t keys_min;
+  std::uint8_t has_users_order;
 };
 static_assert(sizeof(TreeHead) <= Store::kOwnBytes);
 

@@ -141,6 +141,17 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
 DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
               const void *openinfo);
 
+/* What a file of dbopen() is. */
+struct tp_db_info {
+  DBTYPE type;
+  int has_duplicates;
+  unsigned psize;
+  uint64_t records;
+  const char *wrong; /* null: nothing. Orders and hashes of the user's are not looked at. */
+};
+/* Reads all of it; in its environment where that has newer pages. -1 and errno as dbopen(). */
+int tp_db_check(const char *file, struct tp_db_info *info);
+
 #ifdef __cplusplus
 }
 /* The paper's form. */

@@ -227,8 +227,8 @@ class BtreeModelTest : public ::testing::TestWithParam<std::tuple<Kind, Shape>> 
     }
   }
 
-  const OfKind of_kind_{kind()};
   TempFolder folder_;
+  const OfKind of_kind_{kind()};
   Model model_;
   std::mt19937_64 random_;
   DB *db_ = nullptr;

@@ -61,8 +61,8 @@ class OpenedTest : public ::testing::Test {
   }
 
   const Kind kind_;
-  const OfKind of_kind_;
   TempFolder folder_;
+  const OfKind of_kind_;
   DB *db_ = nullptr;
 };
 
@@ -325,8 +325,8 @@ class DamagedFileTest : public testing::TestWithParam<std::tuple<Kind, DBTYPE>> 
     }
   }
 
-  const OfKind of_kind_;
   TempFolder folder_;
+  const OfKind of_kind_;
   std::mt19937_64 random_;
   std::string key_;
   recno_t number_ = 0;

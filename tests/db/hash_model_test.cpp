@@ -123,8 +123,8 @@ class HashModelTest : public ::testing::TestWithParam<std::tuple<Kind, Shape>> {
     }
   }
 
-  const OfKind of_kind_{kind()};
   TempFolder folder_;
+  const OfKind of_kind_{kind()};
   const std::string path_ = folder_ / "table";
   Model model_;
   std::mt19937_64 random_;
@@ -170,8 +170,8 @@ INSTANTIATE_TEST_SUITE_P(
 class HashTest : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(HashTest, AnotherFunctionIsRefused) {
-  const OfKind of_kind(GetParam());
   const TempFolder folder;
+  const OfKind of_kind(GetParam());
   const std::string path = folder / "table";
   HASHINFO info{};
   info.hash = poor_hash;

@@ -173,8 +173,8 @@ class RecnoModelTest : public ::testing::TestWithParam<std::tuple<Kind, Shape>> 
     ASSERT_EQ(read_file(path_), wanted);
   }
 
-  const OfKind of_kind_{kind()};
   TempFolder folder_;
+  const OfKind of_kind_{kind()};
   const std::string path_ = folder_ / "text";
   std::string tree_ = folder_ / "tree";
   std::vector<std::string> model_;
@@ -231,8 +231,8 @@ class RecnoTextTest : public ::testing::TestWithParam<Kind> {
     EXPECT_EQ(read_file(path_), content);
     return found;
   }
-  const OfKind of_kind_{GetParam()};
   TempFolder folder_;
+  const OfKind of_kind_{GetParam()};
   const std::string path_ = folder_ / "text";
 };
 
