@@ -2,6 +2,8 @@
 // Contexts:  NOT async-signal-safe.
 #include <tp/db.h>
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -59,6 +61,11 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
     settings.flags = user.flags;
     settings.mode = user.mode;
   }
+  // No environment is made beside what is refused.
+  struct stat found {};
+  const bool is_there = ::stat(settings.path.c_str(), &found) == 0;
+  if (!is_there && (settings.flags & O_CREAT) == 0) throw Failure{errno};
+  if (is_there && !S_ISREG(found.st_mode)) throw Failure{EINVAL};
   const auto kind =
       (dbflags & DB_TP) != 0 ? SharedStore::Kind::kTransactions : SharedStore::Kind::kShared;
   const auto content = is_text ? SharedFile::Content::kText : SharedFile::Content::kPages;
