@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csetjmp>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
@@ -15,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/db/kinds.h"
@@ -40,6 +42,10 @@ class OpenedTest : public ::testing::Test {
     if (path == nullptr && kind_ != Kind::kPrivate) path = file.c_str();
     db_ = dbopen(path, flags, 0600, DB_BTREE, &info);
     ASSERT_NE(db_, nullptr) << errno;
+  }
+  int close() {
+    DB *const closed = std::exchange(db_, nullptr);
+    return closed->close(closed);
   }
   int put(const std::string &key, const std::string &data, unsigned flags = 0) {
     DBT k = dbt(key);
@@ -141,6 +147,29 @@ TEST_P(DbCallsTest, AReaderChangesNothing) {
   EXPECT_EQ(errno, EPERM);
   EXPECT_GE(db_->fd(db_), 0);
   EXPECT_EQ(all(), (std::map<std::string, std::string>{{"a", "1"}}));
+}
+
+// Programs make, remove, rename and replace their files.
+TEST_P(DbCallsTest, FilesThatGoGiveTheirPagesBack) {
+  const std::string path = folder_ / "map", made = folder_ / "map.new";
+  const std::filesystem::path pages = folder_ / ".tp/tp.db";
+  std::uintmax_t early = 0;
+  for (int i = 0; i < 400; ++i) {
+    open({}, O_RDWR | O_CREAT | O_TRUNC, made.c_str());
+    for (int j = 0; j < 20; ++j)
+      ASSERT_EQ(put(std::to_string(i + j), std::string(3000, 'd')), 0) << i;
+    EXPECT_EQ(close(), 0);
+    std::filesystem::rename(made, path);
+    open({}, O_RDONLY, path.c_str());
+    ASSERT_EQ(all().size(), 20U) << i;
+    ASSERT_EQ(all().count(std::to_string(i)), 1U) << i;
+    if (i % 3 == 0) std::filesystem::remove(path);
+    EXPECT_EQ(close(), 0);
+    if (i == 100 && kind_ != Kind::kPrivate) early = std::filesystem::file_size(pages);
+  }
+  if (kind_ != Kind::kPrivate) {
+    EXPECT_EQ(std::filesystem::file_size(pages), early);
+  }
 }
 
 // What a call delivers may be given to the next one.

@@ -78,6 +78,8 @@ class Pool {
   [[nodiscard]] PoolEntry *add() const;
   // Its pages are free.
   void drop(PoolEntry *entry) const;
+  // No extent is free: the next one makes the segment longer.
+  [[nodiscard]] bool is_full() const { return header().first_free == 0; }
   // visit(entry) of all.
   template <class Visit>
   void for_each(const Visit &visit) const {

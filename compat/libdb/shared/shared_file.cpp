@@ -161,16 +161,35 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     });
   });
   for (const Generation generation : replaced) {
-    if (is_alone(generation))
-      change([&](const Pool &pool) {
-        if (PoolEntry *const entry = pool.find(generation); entry != nullptr) pool.drop(entry);
-      });
+    if (is_alone(generation)) drop(generation);
   }
   if (generation_ == 0) return make_entry(settings);
   if (content_ == Content::kPages && is_writable_) write_stamp(stamp, environment_->mark());
 }
 
+// Databases whose files have all that they have: files that were removed since are among them.
+void SharedFile::make_room() {
+  std::vector<Generation> whole;
+  change([&](const Pool &pool) {
+    whole.clear();
+    if (!pool.is_full()) return;
+    pool.for_each([&](PoolEntry *entry) {
+      if (entry->flags == 0) whole.push_back(entry->generation);
+    });
+  });
+  for (const Generation generation : whole)
+    if (is_alone(generation)) drop(generation);
+}
+
+void SharedFile::drop(Generation generation) {
+  TMH_ASSERT(is_directory_locked_);
+  change([&](const Pool &pool) {
+    if (PoolEntry *const entry = pool.find(generation); entry != nullptr) pool.drop(entry);
+  });
+}
+
 void SharedFile::make_entry(const StoreSettings &settings) {
+  make_room();
   if ((settings.flags & O_TRUNC) != 0 && ::ftruncate(file_, 0) != 0) throw Failure{errno};
   const struct stat found = status_of(file_);
   FileHead head = content_ == Content::kPages ? head_of(file_) : FileHead{};

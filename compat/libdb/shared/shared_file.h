@@ -53,6 +53,8 @@ class SharedFile {
  private:
   void leave(Operation<void> write_text, bool comes_back);
   void open_entry(const StoreSettings &settings);
+  void make_room();
+  void drop(Generation generation);
   void make_entry(const StoreSettings &settings);
   void read_in(const FileHead &head, bool (*is_sound)(const Page &page));
   void write_file(Operation<void> write_text);
