@@ -7,6 +7,8 @@
 //            one step  four locks; everything in tp_commit_step(), without records
 //            aborts    as steps, and then tp_abort()
 //            none      the same loads and stores of private memory, one process
+//            records   four B-trees of dbopen(), DB_SHARED | DB_TP, by get and put
+//            private files  the same without transactions, one process
 //          --parts also measures transactions of which parts are left out.
 // Checked: after the last transaction the sums of branches, tellers and accounts are that of what
 //          was committed, and each process's last row of history is its last transfer's.
@@ -31,6 +33,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "bench/support/tp_db.h"
 #include "bench/support/tp_tmh.h"
 #include "bench/support/tp_work.h"
 #include "platform/assert.h"
@@ -51,7 +54,7 @@ struct Options {
   std::vector<std::string> only;
 };
 
-enum class Store : std::uint8_t { kTp, kPlain, kBerkeley };
+enum class Store : std::uint8_t { kTp, kDb, kPrivate, kPlain, kBerkeley };
 enum class Scope : std::uint8_t { kAlways, kParts };
 
 constexpr int kVolatile = 0, kSynced = 1, kNotSynced = 2;
@@ -69,13 +72,15 @@ struct Variant {
   Scope scope = Scope::kAlways;
 };
 constexpr TransactionEnd kCommit = TransactionEnd::kCommit, kAbort = TransactionEnd::kAbort;
-constexpr std::array<Variant, 11> kVariants = {
+constexpr std::array<Variant, 13> kVariants = {
     {{"steps", Store::kTp, {}},
      {"one step", Store::kTp, {.end = TransactionEnd::kCommitStep}},
      {"Berkeley DB", Store::kBerkeley, {}},
      {"aborts", Store::kTp, {.end = kAbort}, true, false},
      {"Berkeley DB, aborts", Store::kBerkeley, {.end = kAbort}, true, false},
      {"none", Store::kPlain, {}, true},
+     {"records", Store::kDb, {}},
+     {"private files", Store::kPrivate, {}, true},
      {"begin, commit", Store::kTp, {kCommit, false, false}, true, false, Scope::kParts},
      {"locks", Store::kTp, {kCommit, true, false}, true, false, Scope::kParts},
      {"locks, empty steps",
@@ -92,6 +97,7 @@ constexpr std::array<Variant, 11> kVariants = {
       false,
       Scope::kParts}}};
 constexpr std::size_t kSteps = 0, kOneStep = 1, kBerkeley = 2, kAborts = 3, kNone = 5;
+constexpr std::size_t kRecords = 6, kPrivate = 7;
 
 constexpr bool has_berkeley() noexcept {
 #ifdef TMH_BENCH_BERKELEY_DB
@@ -114,7 +120,7 @@ struct Wish {
   double wanted;
 };
 // Times as many transactions per second.
-constexpr std::array<Wish, 10> kWishes = {
+constexpr std::array<Wish, 15> kWishes = {
     {{"steps, not synced, 1 process, x Berkeley DB",
       {kSteps, kNotSynced, 1},
       {kBerkeley, kNotSynced, 1},
@@ -139,7 +145,27 @@ constexpr std::array<Wish, 10> kWishes = {
      {"steps, volatile, x none", {kSteps, kVolatile, 1}, {kNone, kVolatile, 1}, 0.7},
      {"one step, volatile, x none", {kOneStep, kVolatile, 1}, {kNone, kVolatile, 1}, 0.7},
      {"aborts, volatile, x steps", {kAborts, kVolatile, 1}, {kSteps, kVolatile, 1}, 0.5},
-     {"aborts, not synced, x steps", {kAborts, kNotSynced, 1}, {kSteps, kNotSynced, 1}, 0.5}}};
+     {"aborts, not synced, x steps", {kAborts, kNotSynced, 1}, {kSteps, kNotSynced, 1}, 0.5},
+     {"records, not synced, 1 process, x Berkeley DB",
+      {kRecords, kNotSynced, 1},
+      {kBerkeley, kNotSynced, 1},
+      1.5},
+     {"records, not synced, 2 processes, x Berkeley DB",
+      {kRecords, kNotSynced, 2},
+      {kBerkeley, kNotSynced, 2},
+      2},
+     {"records, synced, 1 process, x Berkeley DB",
+      {kRecords, kSynced, 1},
+      {kBerkeley, kSynced, 1},
+      1},
+     {"records, synced, 4 processes, x Berkeley DB",
+      {kRecords, kSynced, 4},
+      {kBerkeley, kSynced, 4},
+      3},
+     {"records, volatile, x private files",
+      {kRecords, kVolatile, 1},
+      {kPrivate, kVolatile, 1},
+      0.6}}};
 
 struct alignas(128) Member {
   std::int64_t sum;
@@ -205,7 +231,9 @@ class TpBench {
           if (variant.store == Store::kBerkeley && !has_berkeley()) continue;
           if (variant.scope == Scope::kParts && !options_.with_parts) continue;
           if (variant.is_for_one && (processes != 1 || durability == kSynced)) continue;
-          if (variant.store == Store::kPlain && durability != kVolatile) continue;
+          const bool is_kept_nowhere =
+              variant.store == Store::kPlain || variant.store == Store::kPrivate;
+          if (is_kept_nowhere && durability != kVolatile) continue;
           cases.push_back({i, durability, processes});
         }
     return cases;
@@ -225,6 +253,10 @@ class TpBench {
     (void)home;
 #endif
     if (variant.store == Store::kPlain) return open_plain_bank(scale, process);
+    if (variant.store == Store::kPrivate)
+      return open_db_bank(folder, scale, process, kPrivateFiles);
+    if (variant.store == Store::kDb)
+      return open_db_bank(folder, scale, process, measured.durability);
     return open_tp_bank(folder, scale, process, measured.durability, variant.parts);
   }
 
@@ -242,6 +274,11 @@ class TpBench {
                            measured.durability);
       });
 #endif
+    if (variant.store == Store::kDb || variant.store == Store::kPrivate)
+      run_alone([&] {
+        make_db_bank(folder, {options_.branches, options_.accounts},
+                     variant.store == Store::kDb ? measured.durability : kPrivateFiles);
+      });
     const std::uint64_t count =
         measured.durability == kSynced ? options_.synced : options_.transactions;
     const Shared<std::array<Member, kTellingProcesses>> members;

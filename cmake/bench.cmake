@@ -71,7 +71,7 @@ foreach(name locks tp)
     endif()
   endif()
 endforeach()
-target_link_libraries(tmh_bench_tp PUBLIC tmh::tp_static)
+target_link_libraries(tmh_bench_tp PUBLIC tmh::tp_static tmh::db_static)
 
 # The line bench's opponents. One file of libitm's is compiled with -fgnu-tm. Sanitizers do not know
 # what libitm's clones do.

@@ -284,7 +284,7 @@ void Btree::split(Path *path, std::uint32_t at, const std::vector<std::byte> &it
   right.insert(0, left.item(0));
   right.set_right(left.right());
   right.set_left(place.page);
-  if (left.right() != 0) page_to_write(left.right()).set_left(id);
+  if (left.right() != 0) linked(page_to_write(left.right()), left).set_left(id);
   left.set_right(id);
   left.replace(0, {});
 
@@ -427,7 +427,9 @@ void Btree::sweep_left(PageId id) {
   if (!store_.is_shared()) return;
   Guard &guard = store_.guard();
   const PageId left = page(id).left();
-  if (left == 0 || !Items::are_all_ghosts(page(left)) || page(left).count() < 2) return;
+  if (left == 0) return;
+  const Slots gone = linked(page(left), page(id));
+  if (gone.count() < 2 || !Items::are_all_ghosts(gone)) return;
   if (guard.has_ghosts_in(left) || !guard.try_lock(left, Access::kChange)) return;
   Path path;
   path_to(left, items_.copied_key(page(left), 1), &path);
@@ -483,7 +485,7 @@ void Btree::erase_page(Path *path) {
 bool Btree::has_room_for_highs(Path *path, std::uint32_t top) {
   for (std::uint32_t i = top; i < path->count; ++i) {
     const Slots gone = page(path->places[i].page);
-    const Slots left = page(gone.left());
+    const Slots left = linked(page(gone.left()), gone);
     if (left.room() + left.item_bytes(0) < gone.item_bytes(0)) return false;
   }
   return true;
@@ -492,8 +494,8 @@ bool Btree::has_room_for_highs(Path *path, std::uint32_t top) {
 void Btree::unlink(PageId id, bool is_left_heir) {
   Slots gone = page_to_write(id);
   const PageId left = gone.left(), right = gone.right();
-  if (left != 0) page_to_write(left).set_right(right);
-  if (right != 0) page_to_write(right).set_left(left);
+  if (left != 0) linked(page_to_write(left), gone).set_right(right);
+  if (right != 0) linked(page_to_write(right), gone).set_left(left);
   if (is_left_heir) {
     TMH_ASSERT(left != 0);
     Slots heir = page_to_write(left);

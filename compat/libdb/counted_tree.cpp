@@ -183,7 +183,7 @@ void CountedTree::split(Path *path, std::uint32_t at, const std::vector<std::byt
   right.insert(0, left.item(0));
   right.set_right(left.right());
   right.set_left(place.page);
-  if (left.right() != 0) page_to_write(left.right()).set_left(id);
+  if (left.right() != 0) linked(page_to_write(left.right()), left).set_left(id);
 
   // The first that moves: by bytes, or nothing when the new one stands behind all.
   std::uint32_t first = left.count();
@@ -237,11 +237,11 @@ void CountedTree::erase_empty(Path *path) {
     const Slots gone = page(id);
     const PageId left = gone.left(), right = gone.right();
     if (left != 0) {
-      Slots before = page_to_write(left);
+      Slots before = linked(page_to_write(left), gone);
       before.set_right(right);
       if (right == 0) before.replace(0, {});
     }
-    if (right != 0) page_to_write(right).set_left(left);
+    if (right != 0) linked(page_to_write(right), gone).set_left(left);
     store_.release(id);
     const Place above = path->places[at - 1];
     Slots parent = page_to_write(above.page);

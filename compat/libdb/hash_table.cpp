@@ -175,10 +175,10 @@ void HashTable::take_out(Place place) {
   slots.erase(place.index);
   const PageId left = slots.left(), right = slots.right();
   if (slots.count() != 1 || left == 0) return;
-  Slots before = page_to_write(left);
+  Slots before = linked(page_to_write(left), slots);
   before.set_right(right);
   if (right == 0) before.replace(0, {});
-  if (right != 0) page_to_write(right).set_left(left);
+  if (right != 0) linked(page_to_write(right), slots).set_left(left);
   store_.release(place.page);
 }
 

@@ -22,6 +22,14 @@ namespace tmh::db {
 
 inline constexpr std::uint32_t kTreeLevelsMax = 32;
 
+// A page that a link of another one leads to, of the same level. Throws Failure: it is none: the
+// file is damaged, or the pages are of different times.
+[[nodiscard]] inline Slots linked(const Slots &found, const Slots &from) {
+  if (found.kind() != from.kind() || found.level() != from.level() || found.count() == 0)
+    throw Failure{EINVAL};
+  return found;
+}
+
 struct Item {
   std::uint16_t head = 0;
   PageId child = 0;

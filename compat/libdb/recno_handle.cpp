@@ -32,6 +32,7 @@ constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
   StoreSettings file;
   file.flags = O_RDWR;
   file.is_sound = &Items::is_sound;
+  file.has_numbers = true;
   if (info == nullptr) return file;
   file.page_bytes = checked_page_bytes(info->psize);
   check_order(info->lorder);

@@ -63,7 +63,6 @@ void Store::drop_frame(PageId page) {
 }
 
 Page Store::write(PageId page) {
-  TMH_ASSERT(page != 0);
   Frame &frame = frame_of(page);
   if (is_changing_ && !frame.is_saved) {
     images_.push_back({page, std::make_unique_for_overwrite<std::byte[]>(page_bytes_)});
@@ -101,8 +100,9 @@ PageId Store::make() {
 }
 
 void Store::release(PageId page) {
-  TMH_ASSERT(is_changing_ && page != free_);
+  TMH_ASSERT(is_changing_);
   use_head();
+  if (page == free_) throw Failure{EINVAL};
   Slots slots(write(page));
   slots.make(PageKind::kFree, 0, page);
   slots.set_left(free_);

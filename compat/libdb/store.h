@@ -29,6 +29,8 @@ struct StoreSettings {
   int mode = 0;
   std::uint32_t page_bytes = 0;   // of a new file; 0: the file system's block
   std::uint64_t cache_bytes = 0;  // 0: 1 MiB
+  // A change may give other records other numbers: all have locks of the database, too.
+  bool has_numbers = false;
   // Whether a page of a file may be used by the access method.
   bool (*is_sound)(const Page &page) = nullptr;
 };

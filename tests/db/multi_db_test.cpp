@@ -227,6 +227,7 @@ class Storm {
         << notes_->ends.load() << " of " << wanted << " transactions";
   }
   void kill(std::uint32_t number) {
+    EXPECT_TRUE(children_.running(indices_[number])) << "it has ended by itself";
     children_.bury(indices_[number]);
     ++deaths_[number];
   }
@@ -239,10 +240,7 @@ class Storm {
   }
   void end() {
     notes_->stop.store(true);
-    for (const std::size_t index : indices_)
-      if (children_.running(index)) {
-        EXPECT_TRUE(children_.wait(index).succeeded());
-      }
+    for (const std::size_t index : indices_) EXPECT_TRUE(children_.wait(index).succeeded());
     notes_->stop.store(false);
   }
   void judge() {

@@ -134,6 +134,11 @@ int LockGuard::take(PageId page, tp_mode mode, std::uint64_t wait_us, bool *has_
   return error;
 }
 
+int LockGuard::take_intention(bool changes, std::uint64_t wait_us, bool *has_waited) {
+  if (!has_numbers_) return TP_OK;
+  return take(0, changes ? TP_INTEND_EXCLUSIVE : TP_INTEND_SHARED, wait_us, has_waited);
+}
+
 void LockGuard::take_or_throw(PageId page, tp_mode mode, bool *has_waited) {
   throw_unless_ok(take(page, mode, TP_FOREVER, has_waited));
 }
@@ -141,14 +146,14 @@ void LockGuard::take_or_throw(PageId page, tp_mode mode, bool *has_waited) {
 void LockGuard::lock(PageId page, Access access) {
   const bool changes = access == Access::kChange;
   bool has_waited = false;
-  take_or_throw(0, changes ? TP_INTEND_EXCLUSIVE : TP_INTEND_SHARED, &has_waited);
+  throw_unless_ok(take_intention(changes, TP_FOREVER, &has_waited));
   take_or_throw(page, changes ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
   if (has_waited) throw Retry{};
 }
 
 bool LockGuard::try_lock(PageId page, Access access) {
   const bool changes = access == Access::kChange;
-  return take(0, changes ? TP_INTEND_EXCLUSIVE : TP_INTEND_SHARED, TP_TRY, nullptr) == TP_OK &&
+  return take_intention(changes, TP_TRY, nullptr) == TP_OK &&
          take(page, changes ? TP_EXCLUSIVE : TP_SHARED, TP_TRY, nullptr) == TP_OK;
 }
 

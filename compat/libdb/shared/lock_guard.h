@@ -1,6 +1,8 @@
 // compat/libdb/shared/lock_guard.h -- locks and undo records of one store, for the transaction that
 // its operation belongs to.
-// Shape:     a page is locked under an intention lock of the whole database (page 0).
+// Shape:     a page is locked; of records by number under an intention lock of the whole database
+//            (page 0). Others have that lock when the transaction has stored something that may
+//            have to be taken back.
 // Errors:    Failure: EDEADLK, ETIMEDOUT. Retry: it has waited, and what was read is old.
 // Contexts:  one thread. Not in a step.
 #pragma once
@@ -23,12 +25,16 @@ struct Retry {};
 
 class LockGuard final : public Guard {
  public:
-  explicit LockGuard(Generation database) noexcept : database_(database) {}
+  LockGuard(Generation database, bool has_numbers) noexcept
+      : database_(database), has_numbers_(has_numbers) {}
 
   // goes_on: the transaction has other operations behind this one. True: this thread has not seen
   // it before.
   bool begin(tp_txn *txn, bool goes_on);
   void begin_attempt() noexcept { notes_.clear(); }
+  // The transaction stores something that may have to be taken back. TP_OK, or why not. In a step,
+  // too.
+  [[nodiscard]] int lock_database() { return take(0, TP_INTEND_EXCLUSIVE, TP_TRY, nullptr); }
   // Nobody else changes the page before the transaction's end.
   [[nodiscard]] bool is_exclusive(PageId page) const;
   // In a step: undo records of what waits, and of this attempt.
@@ -54,11 +60,13 @@ class LockGuard final : public Guard {
   void note_ghost(PageId page) override;
 
  private:
+  [[nodiscard]] int take_intention(bool changes, std::uint64_t wait_us, bool *has_waited);
   // TP_OK, or why not. has_waited: may be null.
   [[nodiscard]] int take(PageId page, tp_mode mode, std::uint64_t wait_us, bool *has_waited);
   void take_or_throw(PageId page, tp_mode mode, bool *has_waited);
 
   const Generation database_;
+  const bool has_numbers_;
   tp_txn *txn_ = nullptr;
   bool goes_on_ = false;
   std::vector<std::vector<std::byte>> notes_, waiting_;

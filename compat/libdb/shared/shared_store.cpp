@@ -27,7 +27,9 @@ constexpr int kOld = 1 << 20;
 
 SharedStore::SharedStore(const std::shared_ptr<Environment> &environment,
                          const StoreSettings &settings, SharedFile::Content content, Kind kind)
-    : file_(environment, settings, content), kind_(kind), locks_(file_.generation()) {
+    : file_(environment, settings, content),
+      kind_(kind),
+      locks_(file_.generation(), settings.has_numbers) {
   is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
   attach(settings.is_sound);
   is_new_ = page_end() == 1;
@@ -205,6 +207,8 @@ bool SharedStore::end_changing() {
     wait_for_end();
     return true;
   }
+  // Who closes the database last tries for that lock: not while this handle has it open.
+  if (!is_own) throw_unless_ok(locks_.lock_database());
   const int error = with_failures([&] {
     return is_own ? tp_commit_step(txn_, TP_FIELDS, body, this)
                   : tp_step(txn_, TP_FIELDS, body, this);
@@ -246,6 +250,7 @@ int SharedStore::store_what_waits(tp_step_t *step, tp_waiting what, void *contex
       self.store_waiting();
       return TP_OK;
     case TP_STORE_NOW:
+      if (const int error = self.locks_.lock_database(); error != TP_OK) return error;
       self.store_waiting();
       return self.locks_.log(step);
     case TP_STORED:
