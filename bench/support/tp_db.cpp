@@ -1,7 +1,7 @@
 // bench/support/tp_db.cpp -- the bank in four B-trees of dbopen().
 // Set-up:  as tp_berkeley_db.cpp: pages of 512 bytes, big-endian keys of 8 bytes, and records that
-//          are not ours between those of branches and tellers, so that each of these has a page, and
-//          so a lock, of its own.
+//          are not ours between those of branches and tellers, so that each of these has a page, so
+//          a lock, of its own.
 #define TP_NO_SHORT_NAMES
 #include "bench/support/tp_db.h"
 
