@@ -61,6 +61,7 @@ bool Btree::find(Bytes key, Path *path) {
 bool Btree::is_at_record(Place *place) {
   for (PageId steps = 0; steps < store_.page_end(); ++steps) {
     const Slots slots = page(place->page);
+    if (slots.kind() != PageKind::kLeaf) throw Failure{EINVAL};
     while (place->index < slots.count() && Items::is_ghost(slots, place->index)) ++place->index;
     if (place->index < slots.count()) return true;
     if (slots.right() == 0) return false;
@@ -122,7 +123,10 @@ Found Btree::put(Bytes key, Bytes data, Put how) {
     const bool is_there = put_at_key(key, data, how == Put::kNew);
     if (how == Put::kNew && is_there) return Found::kNo;
   }
-  if (how == Put::kAtCursor || how == Put::kAnySetCursor) cursor_.set(stored_, true);
+  if (how == Put::kAtCursor || how == Put::kAnySetCursor) {
+    cursor_.set(stored_, true);
+    count_behind();
+  }
   cursor_.end_change();
   change.commit();
   return Found::kYes;
@@ -497,8 +501,8 @@ void Btree::unlink(PageId id, bool is_left_heir) {
   if (left != 0) linked(page_to_write(left), gone).set_right(right);
   if (right != 0) linked(page_to_write(right), gone).set_left(left);
   if (is_left_heir) {
-    TMH_ASSERT(left != 0);
-    Slots heir = page_to_write(left);
+    if (left == 0) throw Failure{EINVAL};
+    Slots heir = linked(page_to_write(left), gone);
     if (heir.item_bytes(0) != 0) items_.release_bigs(heir, 0);
     std::vector<std::byte> copy;
     // With what is big of it.
@@ -550,17 +554,41 @@ void Btree::find_cursor() {
   Path path;
   Place place;
   bool is_there = find_first(cursor_.key(), &path, &place);
-  const Place gap = place;
-  if (cursor_.is_on_record()) {
-    while (is_there && settings_.has_duplicates &&
-           items_.data_digest(page(place.page), place.index) != cursor_.data()) {
-      ++place.index;
-      is_there =
-          is_at_record(&place) && compare_at(cursor_.key(), page(place.page), place.index) == 0;
-    }
-    if (is_there) return cursor_.found_again(TreeCursor::State::kOn, place);
+  std::vector<Place> group;
+  while (is_there) {
+    group.push_back(place);
+    ++place.index;
+    is_there = settings_.has_duplicates && is_at_record(&place) &&
+               compare_at(cursor_.key(), page(place.page), place.index) == 0;
   }
-  cursor_.found_again(TreeCursor::State::kBetween, gap);
+  // New ones come first, so it is the same number of them that follow.
+  const std::size_t behind = cursor_.behind();
+  const bool is_on = cursor_.is_on_record();
+  const auto is_it = [&](Place at) {
+    return !settings_.has_duplicates ||
+           items_.data_digest(page(at.page), at.index) == cursor_.data();
+  };
+  if (is_on && group.size() > behind && is_it(group[group.size() - 1 - behind]))
+    return cursor_.found_again(TreeCursor::State::kOn, group[group.size() - 1 - behind]);
+  for (std::size_t i = 0; is_on && i < group.size(); ++i)
+    if (is_it(group[i])) return cursor_.found_again(TreeCursor::State::kOn, group[i]);
+  if (behind != 0 && behind <= group.size())
+    place = group[group.size() - behind];
+  else if (group.empty())
+    place = path.last();
+  cursor_.found_again(TreeCursor::State::kBetween, place);
+}
+
+// Shared, with duplicates: how many of its key follow.
+void Btree::count_behind() {
+  if (!store_.is_shared() || !settings_.has_duplicates) return;
+  const std::vector<std::byte> key(cursor_.key().begin(), cursor_.key().end());
+  Place place = cursor_.place();
+  std::size_t behind = 0;
+  for (++place.index; is_at_record(&place) && compare_at(key, page(place.page), place.index) == 0;
+       ++place.index)
+    ++behind;
+  cursor_.set_behind(behind);
 }
 
 Found Btree::seek(Seek how, Bytes at, std::vector<std::byte> *key, std::vector<std::byte> *data) {
@@ -599,6 +627,7 @@ Found Btree::seek(Seek how, Bytes at, std::vector<std::byte> *key, std::vector<s
   key->assign(lying.begin(), lying.end());
   items_.load_data(page(place.page), place.index, data);
   cursor_.set(place, false);
+  count_behind();
   return Found::kYes;
 }
 
@@ -613,10 +642,11 @@ bool Btree::is_before(Place *place) {
       if (!Items::is_ghost(slots, place->index)) return true;
       continue;
     }
-    const PageId left = page(place->page).left();
+    const Slots here = page(place->page);
+    const PageId left = here.left();
     if (left == 0) return false;
     store_.guard().lock(left, access_);
-    *place = {left, page(left).count()};
+    *place = {left, linked(page(left), here).count()};
     ++steps;
   }
   throw Failure{EINVAL};

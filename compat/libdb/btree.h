@@ -98,6 +98,7 @@ class Btree {
   void purge(Slots *slots, Place *place);
   void sweep_left(PageId id);
   void find_cursor();
+  void count_behind();
 
   Store &store_;
   const KeyOrder &order_;

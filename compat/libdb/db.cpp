@@ -23,6 +23,7 @@
 #include "compat/libdb/recno_handle.h"
 #include "compat/libdb/shared/environment.h"
 #include "compat/libdb/shared/shared_store.h"
+#include "compat/libdb/shared/tp_failure.h"
 
 namespace tmh::db {
 namespace {
@@ -76,13 +77,15 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
                                                   DBTYPE type, unsigned dbflags,
                                                   const void *openinfo) {
   const unsigned given = static_cast<unsigned>(flags) & ~kNoEffect;
-  if ((given & ~kOpenFlags) != 0 || (given & O_ACCMODE) == O_WRONLY) throw Failure{EINVAL};
+  if ((given & ~kOpenFlags) != 0 || (given & O_ACCMODE) == O_WRONLY ||
+      ((given & O_TRUNC) != 0 && (given & O_ACCMODE) != O_RDWR))
+    throw Failure{EINVAL};
   const std::string path = file != nullptr ? file : "";
   if (file != nullptr && path.empty()) throw Failure{ENOENT};
   const bool has_file =
       file != nullptr || (type == DB_RECNO && openinfo != nullptr &&
                           static_cast<const RECNOINFO *>(openinfo)->bfname != nullptr);
-  if (const char *const more = std::getenv("TP_DBFLAGS"); more != nullptr)
+  if (const char *const more = std::getenv("TP_DBFLAGS"); has_file && more != nullptr)
     dbflags |= parsed_flags(more);
   if ((dbflags & ~(0u + DB_SHARED + DB_TP)) != 0) throw Failure{EINVAL};
   StoreSettings settings;
@@ -119,7 +122,12 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
     return std::make_unique<PrivateStore>(settings);
   } catch (const Failure &failure) {
     if (failure.number != EBUSY) throw;
+  }
+  try {
     return open_store(settings, settings, false, DB_SHARED | DB_TP);
+  } catch (const Failure &failure) {
+    if (failure.number != EBUSY) throw;
+    return open_store(settings, settings, false, DB_SHARED);
   }
 }
 
@@ -156,6 +164,8 @@ DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
     errno = failure.number;
   } catch (const std::bad_alloc &) {
     errno = ENOMEM;
+  } catch (const tmh::Error &error) {
+    errno = tmh::db::errno_of(static_cast<int>(error.errc()));
   }
   return nullptr;
 }

@@ -95,12 +95,21 @@ int Handle::close(DB *db) {
     errno = EBUSY;
     return RET_ERROR;
   }
+  const auto leave = [](Handle &self) {
+    self.store_->leave_transaction();
+    return RET_SUCCESS;
+  };
+  if (of(db).guarded(leave) != RET_SUCCESS) return RET_ERROR;
   const std::unique_ptr<Handle> gone(&of(db));
-  return gone->guarded([](Handle &self) {
-    const int result = self.sync(0);
+  const int synced = gone->guarded([](Handle &self) { return self.sync(0); });
+  const int error = errno;
+  const int closed = gone->guarded([](Handle &self) {
     self.store_->close([&] { self.write_text(); });
-    return result;
+    return RET_SUCCESS;
   });
+  if (synced == RET_SUCCESS) return closed;
+  errno = error;
+  return RET_ERROR;
 }
 
 Bytes Handle::bytes_of(const DBT *dbt) {

@@ -35,6 +35,7 @@ constexpr std::uint32_t kChainNext = 8, kChainBytes = 16;
 }  // namespace
 
 Item Items::parse(const Slots &slots, std::uint32_t index) {
+  if (index >= slots.count()) throw Failure{EINVAL};
   return parse_item(slots.item(index), slots.kind() == PageKind::kInner && index != 0);
 }
 

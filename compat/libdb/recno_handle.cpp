@@ -29,6 +29,7 @@ constexpr unsigned long kFlags = R_FIXEDLEN | R_NOKEY | R_SNAPSHOT;
 
 // With a text the tree is only a copy.
 [[nodiscard]] StoreSettings tree_file(const TextFile::Settings &text, const RECNOINFO *info) {
+  (void)checked(text, info);
   StoreSettings file;
   file.flags = O_RDWR;
   file.is_sound = &Items::is_sound;
@@ -119,11 +120,17 @@ void RecnoHandle::deliver_number(std::uint64_t number, DBT *key) noexcept {
   key->size = sizeof delivery().number;
 }
 
+// How many there are has been looked at.
+int RecnoHandle::none() {
+  store().guard().lock_all(Access::kLook);
+  return RET_SPECIAL;
+}
+
 int RecnoHandle::get(const DBT *key, DBT *data, unsigned flags) {
   if (flags != 0 || data == nullptr) refuse(EINVAL);
   const std::uint64_t number = number_of(key);
   if (number == 0) refuse(EINVAL);
-  if (number > tree_.count()) return RET_SPECIAL;
+  if (number > tree_.count()) return none();
   tree_.get(number - 1, &delivery().data);
   deliver(delivery().data, data);
   return RET_SUCCESS;
@@ -178,7 +185,7 @@ int RecnoHandle::del(const DBT *key, unsigned flags) {
   const std::uint64_t number = flags == R_CURSOR ? cursor_.number : number_of(key);
   if (number == 0 && flags == 0) refuse(EINVAL);
   expect_writable();
-  if (number == 0 || number > tree_.count()) return RET_SPECIAL;
+  if (number == 0 || number > tree_.count()) return none();
   is_changed_ = true;
   tree_.erase(number - 1);
   // The next one is what followed it.
@@ -211,7 +218,8 @@ int RecnoHandle::seq(DBT *key, DBT *data, unsigned flags) {
     default:
       refuse(EINVAL);
   }
-  if (number == 0 || number > count || number > MAX_REC_NUMBER) return RET_SPECIAL;
+  if (flags == R_LAST) store().guard().lock_all(Access::kLook);
+  if (number == 0 || number > count || number > MAX_REC_NUMBER) return none();
   tree_.get(number - 1, &delivery().data);
   cursor_.number = number;
   cursor_.is_there = true;

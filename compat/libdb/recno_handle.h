@@ -33,6 +33,7 @@ class RecnoHandle final : public Handle {
   void write_text() override;
 
   void read_text();
+  [[nodiscard]] int none();
   [[nodiscard]] Bytes padded(Bytes data);
   void expect_writable() const;
   void deliver_number(std::uint64_t number, DBT *key) noexcept;

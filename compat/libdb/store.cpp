@@ -63,6 +63,8 @@ void Store::drop_frame(PageId page) {
 }
 
 Page Store::write(PageId page) {
+  // The operation has been taken back behind its back.
+  if (is_shared() && !is_changing_) throw Failure{EBUSY};
   Frame &frame = frame_of(page);
   if (is_changing_ && !frame.is_saved) {
     images_.push_back({page, std::make_unique_for_overwrite<std::byte[]>(page_bytes_)});
@@ -74,7 +76,7 @@ Page Store::write(PageId page) {
 }
 
 PageId Store::make() {
-  TMH_ASSERT(is_changing_);
+  if (!is_changing_) throw Failure{EBUSY};
   use_head();
   PageId page = free_;
   if (page != 0) {
@@ -100,7 +102,7 @@ PageId Store::make() {
 }
 
 void Store::release(PageId page) {
-  TMH_ASSERT(is_changing_);
+  if (!is_changing_) throw Failure{EBUSY};
   use_head();
   if (page == free_) throw Failure{EINVAL};
   Slots slots(write(page));
@@ -147,6 +149,7 @@ Bytes Store::own() {
 
 void Store::set_own(Bytes bytes) {
   TMH_ASSERT(bytes.size() == kOwnBytes);
+  if (is_shared() && !is_changing_) throw Failure{EBUSY};
   use_head();
   std::memcpy(own_, bytes.data(), kOwnBytes);
   is_head_dirty_ = true;

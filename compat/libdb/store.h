@@ -56,8 +56,10 @@ class Store {
   virtual int run(bool is_in_callback, Operation<int> operation, Operation<void> reset) = 0;
   // What lies in this store is in the file; with a text: write_text() writes it.
   virtual void sync(Operation<void> write_text) = 0;
-  // The handle that has opened it has made what it needs. sync() before close().
+  // The handle that has opened it has made what it needs.
   virtual void opened() {}
+  // Before close(). Throws: the handle stays open.
+  virtual void leave_transaction() {}
   virtual void close(Operation<void> /*write_text*/) {}
   [[nodiscard]] virtual Guard &guard() noexcept { return guard_; }
   // Others store to these pages, too.

@@ -58,9 +58,8 @@ const char *TreeCheck::check_order(const Slots &slots, PageId right) {
   // The first child's key is below all.
   const std::uint32_t first = is_leaf ? 1 : 2;
   for (std::uint32_t i = first + 1; i < slots.count(); ++i) {
-    const bool may_be_equal =
-        settings_.has_duplicates ||
-        (is_leaf && (Items::is_ghost(slots, i) || Items::is_ghost(slots, i - 1)));
+    const bool may_be_equal = settings_.has_duplicates || !is_leaf ||
+                              (Items::is_ghost(slots, i) || Items::is_ghost(slots, i - 1));
     const int against = order_->compare(key(slots, i - 1), key(slots, i));
     if (may_be_equal ? against > 0 : against >= 0) return "keys out of order";
   }

@@ -29,6 +29,7 @@ void TreeCursor::set(Place place, bool is_changing) {
   const Bytes key = items_.key_of(slots, place.index, &key_copy_);
   key_.key.assign(key.begin(), key.end());
   key_.data = items_.data_digest(slots, place.index);
+  key_.behind = 0;
   at_.version = store_.version_before(place.page);
 }
 

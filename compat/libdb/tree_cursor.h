@@ -32,6 +32,9 @@ class TreeCursor {
   // Of its record, or the last one that was there; shared.
   [[nodiscard]] Bytes key() const noexcept { return key_.key; }
   [[nodiscard]] const Digest &data() const noexcept { return key_.data; }
+  // Records of its key behind it.
+  [[nodiscard]] std::size_t behind() const noexcept { return key_.behind; }
+  void set_behind(std::size_t behind) noexcept { key_.behind = behind; }
 
   // Of the running call, which begins.
   void keep() noexcept;
@@ -65,6 +68,7 @@ class TreeCursor {
   struct Key {
     std::vector<std::byte> key;
     Digest data;
+    std::size_t behind = 0;
   };
 
   [[nodiscard]] bool is_near(PageId page);

@@ -155,7 +155,7 @@ Environment::Environment(std::string home)
     close();
     throw;
   }
-  mark_ = digest_of({reinterpret_cast<const std::byte *>(home_.data()), home_.size()}).hash | 1;
+  mark_ = pool_->mark();
 }
 
 Environment::~Environment() {
@@ -186,6 +186,8 @@ bool Environment::is_alive() const noexcept {
 
 tp_txn *Environment::running() const {
   tp_txn *const running = tp_paper_txn();
+  // A forked child has its parent's there.
+  if (!is_paper_ && forks_ != 0) return nullptr;
   if (running != nullptr && !is_paper_) throw Failure{EXDEV};
   return running;
 }

@@ -44,6 +44,7 @@ class Held {
 
 // Of the transaction that this thread has used last. A transaction is used by one thread at a time.
 struct Known {
+  const tp_env *env = nullptr;
   tp_id transaction = 0;
   Held modes;
   std::set<Object> ghosts;
@@ -66,6 +67,19 @@ struct End {
   return *known_here;
 }
 
+// Numbers of transactions are their environment's. True: it was another one's.
+bool learn(const tp_env *env, const tp_txn *txn) {
+  Known &all = known();
+  if (all.env == env && all.transaction == tp_txn_id(txn)) return false;
+  all.env = env;
+  all.transaction = tp_txn_id(txn);
+  all.modes.clear();
+  all.ghosts.clear();
+  all.waiting.clear();
+  all.has_unknown = tp_txn_last_lsn(txn) != 0;
+  return true;
+}
+
 [[nodiscard]] bool is_held(std::uint32_t modes, tp_mode wanted) noexcept {
   const auto has = [&](tp_mode mode) { return (modes >> mode & 1) != 0; };
   switch (wanted) {
@@ -84,18 +98,12 @@ struct End {
 
 }  // namespace
 
-bool LockGuard::begin(tp_txn *txn, bool goes_on) {
+bool LockGuard::begin(const tp_env *env, tp_txn *txn, bool goes_on) {
   TMH_ASSERT(txn != nullptr);
+  env_ = env;
   txn_ = txn;
   goes_on_ = goes_on;
-  Known &all = known();
-  if (all.transaction == tp_txn_id(txn)) return false;
-  all.transaction = tp_txn_id(txn);
-  all.modes.clear();
-  all.ghosts.clear();
-  all.waiting.clear();
-  all.has_unknown = tp_txn_last_lsn(txn) != 0;
-  return true;
+  return learn(env, txn);
 }
 
 bool LockGuard::is_exclusive(PageId page) const {
@@ -122,6 +130,8 @@ void LockGuard::let_wait() {
 
 int LockGuard::take(PageId page, tp_mode mode, std::uint64_t wait_us, bool *has_waited) {
   TMH_ASSERT(txn_ != nullptr);
+  // A callback may have used another transaction.
+  (void)learn(env_, txn_);
   std::uint32_t &modes = known().modes.of({database_, page});
   if (is_held(modes, mode)) return TP_OK;
   const tp_object object = lock_object(LockSpace::kPages, database_, page);
@@ -159,7 +169,7 @@ bool LockGuard::try_lock(PageId page, Access access) {
 
 void LockGuard::lock_all(Access access) {
   bool has_waited = false;
-  take_or_throw(0, access == Access::kChange ? TP_EXCLUSIVE : TP_INTEND_SHARED, &has_waited);
+  take_or_throw(0, access == Access::kChange ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
   if (has_waited) throw Retry{};
 }
 

@@ -30,7 +30,7 @@ class LockGuard final : public Guard {
 
   // goes_on: the transaction has other operations behind this one. True: this thread has not seen
   // it before.
-  bool begin(tp_txn *txn, bool goes_on);
+  bool begin(const tp_env *env, tp_txn *txn, bool goes_on);
   void begin_attempt() noexcept { notes_.clear(); }
   // The transaction stores something that may have to be taken back. TP_OK, or why not. In a step,
   // too.
@@ -67,6 +67,7 @@ class LockGuard final : public Guard {
 
   const Generation database_;
   const bool has_numbers_;
+  const tp_env *env_ = nullptr;
   tp_txn *txn_ = nullptr;
   bool goes_on_ = false;
   std::vector<std::vector<std::byte>> notes_, waiting_;

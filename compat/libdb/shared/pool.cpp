@@ -1,6 +1,8 @@
 // compat/libdb/shared/pool.cpp -- extents, and the table of databases.
 #include "compat/libdb/shared/pool.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -11,6 +13,12 @@ namespace tmh::db {
 namespace {
 
 constexpr std::uint64_t kGrowBytes = 4 << 20;
+
+[[nodiscard]] std::uint64_t random_mark() {
+  std::uint64_t mark = 0;
+  if (::getrandom(&mark, sizeof mark, 0) != sizeof mark) throw Error(Errc::kIo, "getrandom(2)");
+  return mark | 1;
+}
 
 }  // namespace
 
@@ -25,9 +33,15 @@ Segment Pool::map(const Domain &domain) {
 
 Pool::Pool(const Domain &domain)
     : segment_(map(domain)), site_(domain, "db"), base_(segment_.data()) {
+  const std::uint64_t new_mark = random_mark();
   const bool is_known = atomically(site_, Durability::kBuffered, [&](Fields) {
     Header &made = header();
-    if (made.magic != 0) return made.magic == kMagic;
+    if (made.magic != 0) {
+      mark_ = made.mark;
+      return made.magic == kMagic;
+    }
+    made.mark = new_mark;
+    mark_ = new_mark;
     made.next_generation = 1;
     made.extents_end = 1;
     made.first_free = 0;
@@ -116,6 +130,7 @@ PoolEntry *Pool::add() const {
   free->page_bytes = 0;
   free->extents = 0;
   free->flags = 0;
+  free->kind = 0;
   free->generation = generation;
   return free;
 }

@@ -46,7 +46,8 @@ struct PoolEntry {
   field<std::uint64_t> device, inode;
   // Of the file that belongs to it: what was written there last, or is being written.
   field<std::uint64_t> stamp, next_stamp;
-  field<std::uint32_t> page_bytes, extents, flags, unused;
+  field<std::uint32_t> page_bytes, extents, flags;
+  field<std::uint32_t> kind;  // of its handles: 1: transactions
   field<Extent> direct[kDirect];
   field<Extent> maps[kMaps];
 };
@@ -70,6 +71,8 @@ class Pool {
   explicit Pool(const Domain &domain);
 
   [[nodiscard]] const Site &site() const noexcept { return site_; }
+  // Tells it from other pools, wherever they lie. Not 0.
+  [[nodiscard]] std::uint64_t mark() const noexcept { return mark_; }
 
   // In an instance, the rest. Null: there is none.
   [[nodiscard]] PoolEntry *find(std::uint64_t device, std::uint64_t inode) const;
@@ -110,6 +113,7 @@ class Pool {
     field<std::uint64_t> magic;
     field<Generation> next_generation;
     field<Extent> extents_end, first_free;
+    field<std::uint64_t> mark;
   };
   struct TableHead {
     field<Extent> next;
@@ -138,6 +142,7 @@ class Pool {
   Segment segment_;
   Site site_;
   std::byte *base_ = nullptr;
+  std::uint64_t mark_ = 0;
   mutable std::atomic<std::uint64_t> bytes_{0};  // that there are at least
 };
 

@@ -77,8 +77,8 @@ void SharedFile::unlock(LockSpace space, Generation of, std::uint64_t page, tp_m
 }
 
 SharedFile::SharedFile(std::shared_ptr<Environment> environment, const StoreSettings &settings,
-                       Content content)
-    : environment_(std::move(environment)), content_(content) {
+                       Content content, bool has_transactions)
+    : environment_(std::move(environment)), content_(content), has_transactions_(has_transactions) {
   throw_unless_ok(tp_locker_begin(environment_->env(), 0, &locker_));
   has_locker_ = true;
   try {
@@ -88,6 +88,7 @@ SharedFile::SharedFile(std::shared_ptr<Environment> environment, const StoreSett
     if (file_ < 0) throw Failure{errno};
     is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
     open_entry(settings);
+    check_kind();
     throw_unless_ok(lock(LockSpace::kOpen, generation_, 0, TP_SHARED, TP_TRY));
   } catch (...) {
     if (file_ >= 0) ::close(file_);
@@ -127,10 +128,20 @@ std::uint64_t SharedFile::text_stamp() const {
   return digest_of(bytes).hash | 1;
 }
 
+// Handles without locks, and those that rely on them, are not for one database at once.
+void SharedFile::check_kind() {
+  const std::uint32_t wanted = has_transactions_ ? 1 : 0;
+  const std::uint32_t found = change([&](const Pool &) -> std::uint32_t { return entry_->kind; });
+  if (found == wanted) return;
+  if (!is_alone(generation_)) throw Failure{EBUSY};
+  change([&](const Pool &) { entry_->kind = wanted; });
+}
+
 void SharedFile::open_entry(const StoreSettings &settings) {
   const struct stat found = status_of(file_);
   if (!S_ISREG(found.st_mode)) throw Failure{EINVAL};
   const bool is_emptied = (settings.flags & O_TRUNC) != 0;
+  if (is_emptied && ::ftruncate(file_, 0) != 0) throw Failure{errno};
   std::uint64_t stamp = 0;
   if (!is_emptied && content_ == Content::kText) {
     stamp = text_stamp();
@@ -190,7 +201,6 @@ void SharedFile::drop(Generation generation) {
 
 void SharedFile::make_entry(const StoreSettings &settings) {
   make_room();
-  if ((settings.flags & O_TRUNC) != 0 && ::ftruncate(file_, 0) != 0) throw Failure{errno};
   const struct stat found = status_of(file_);
   FileHead head = content_ == Content::kPages ? head_of(file_) : FileHead{};
   const bool is_empty = head.page_bytes == 0;
@@ -285,8 +295,10 @@ void SharedFile::opened() {
   if (!is_directory_locked_) return;
   change([&](const Pool &) {
     // What was read in is the file's.
-    if ((entry_->flags & PoolEntry::kMaking) != 0)
-      entry_->flags = is_file_new_ ? PoolEntry::kChanged : 0u;
+    const std::uint32_t flags = entry_->flags;
+    if ((flags & PoolEntry::kMaking) == 0) return;
+    const std::uint32_t changed = is_file_new_ ? PoolEntry::kChanged : flags & PoolEntry::kChanged;
+    entry_->flags = content_ == Content::kText ? 0 : changed;
   });
   unlock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE);
   is_directory_locked_ = false;
@@ -316,21 +328,37 @@ void SharedFile::leave(Operation<void> write_text, bool comes_back) {
   throw_unless_ok(lock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE, TP_FOREVER));
   is_directory_locked_ = true;
   unlock(LockSpace::kOpen, generation_, 0, TP_SHARED);
-  if (is_alone(generation_)) {
-    const bool is_gone = status_of(file_).st_nlink == 0 && !comes_back;
-    const std::uint32_t flags = change([&](const Pool &pool) {
-      const std::uint32_t now = entry_->flags;
-      if (!is_gone && (comes_back || (now & PoolEntry::kReplaced) == 0)) return now;
-      pool.drop(entry_);
-      return 0u;
-    });
-    if ((flags & PoolEntry::kChanged) != 0 && (flags & PoolEntry::kReplaced) == 0)
-      write_file(write_text);
+  const auto end = [&] {
+    const int error =
+        comes_back ? lock(LockSpace::kOpen, generation_, 0, TP_SHARED, TP_TRY) : TP_OK;
+    unlock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE);
+    is_directory_locked_ = false;
+    return error;
+  };
+  try {
+    write_if_alone(write_text, comes_back);
+  } catch (...) {
+    (void)end();
+    throw;
   }
-  const int error = comes_back ? lock(LockSpace::kOpen, generation_, 0, TP_SHARED, TP_TRY) : TP_OK;
-  unlock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE);
-  is_directory_locked_ = false;
-  throw_unless_ok(error);
+  throw_unless_ok(end());
+}
+
+void SharedFile::write_if_alone(Operation<void> write_text, bool comes_back) {
+  if (!is_alone(generation_)) return;
+  const bool is_gone = status_of(file_).st_nlink == 0 && !comes_back;
+  std::uint64_t stamp = 0;
+  const std::uint32_t flags = change([&](const Pool &pool) -> std::uint32_t {
+    const std::uint32_t now = entry_->flags;
+    stamp = entry_->stamp;
+    if (!is_gone && (comes_back || (now & PoolEntry::kReplaced) == 0)) return now;
+    pool.drop(entry_);
+    return PoolEntry::kReplaced;
+  });
+  if ((flags & PoolEntry::kReplaced) != 0) return;
+  if ((flags & PoolEntry::kChanged) != 0) return write_file(write_text);
+  // The file is whole.
+  if (content_ == Content::kPages && is_writable_ && !comes_back) write_stamp(stamp, 0);
 }
 
 void SharedFile::write_file(Operation<void> write_text) {

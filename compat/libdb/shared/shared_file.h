@@ -30,7 +30,7 @@ class SharedFile {
 
   // Holds the directory's lock until opened().
   SharedFile(std::shared_ptr<Environment> environment, const StoreSettings &settings,
-             Content content);
+             Content content, bool has_transactions);
   ~SharedFile();
   SharedFile(const SharedFile &) = delete;
   SharedFile &operator=(const SharedFile &) = delete;
@@ -52,6 +52,8 @@ class SharedFile {
 
  private:
   void leave(Operation<void> write_text, bool comes_back);
+  void write_if_alone(Operation<void> write_text, bool comes_back);
+  void check_kind();
   void open_entry(const StoreSettings &settings);
   void make_room();
   void drop(Generation generation);
@@ -69,6 +71,7 @@ class SharedFile {
 
   std::shared_ptr<Environment> environment_;
   const Content content_;
+  const bool has_transactions_;
   tp_locker locker_ = 0;
   bool has_locker_ = false, is_directory_locked_ = false;
   int file_ = -1;

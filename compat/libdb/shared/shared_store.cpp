@@ -27,7 +27,7 @@ constexpr int kOld = 1 << 20;
 
 SharedStore::SharedStore(const std::shared_ptr<Environment> &environment,
                          const StoreSettings &settings, SharedFile::Content content, Kind kind)
-    : file_(environment, settings, content),
+    : file_(environment, settings, content, kind == Kind::kTransactions),
       kind_(kind),
       locks_(file_.generation(), settings.has_numbers) {
   is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
@@ -67,20 +67,26 @@ void SharedStore::fetch(PageId page, Frame *frame) {
 
 void SharedStore::begin_call() {
   abandon();
+  whose_ = Whose::kNone;
   Environment *environment = &file_.environment();
   if (!environment->is_alive()) {
     if (environment->is_of_this_process()) throw Failure{EBADF};
+    // What waited is the parent's.
+    drop_waiting();
+    locks_.end_waiting();
+    told_ = nullptr;
     file_.reopen();
     environment = &file_.environment();
     attach(is_sound_page());
   }
-  whose_ = Whose::kNone;
   if (kind_ == Kind::kShared) return;
   txn_ = environment->running();
+  // Another thread's transaction lets changes wait here.
+  if (told_ != nullptr && told_ != txn_) throw Failure{EBUSY};
   whose_ = Whose::kCallers;
   if (txn_ == nullptr) return begin_own();
   // Another handle of the same database lets changes wait, or another thread did.
-  const bool is_unknown = locks_.begin(txn_, true);
+  const bool is_unknown = locks_.begin(environment->env(), txn_, true);
   if (is_unknown || (told_ == nullptr && LockGuard::is_told(generation())))
     throw_unless_ok(tp_store_waiting(txn_));
 }
@@ -89,7 +95,7 @@ void SharedStore::begin_own() {
   TMH_ASSERT(kind_ == Kind::kTransactions);
   throw_unless_ok(tp_begin(file_.environment().env(), &txn_));
   whose_ = Whose::kOwn;
-  locks_.begin(txn_, false);
+  (void)locks_.begin(file_.environment().env(), txn_, false);
 }
 
 // One of its own that has not ended, also of an earlier call that was left by longjmp().
@@ -146,6 +152,8 @@ bool SharedStore::attempt(Operation<int> operation, int *result) {
     drop_stale();
     return false;
   }
+  // A callback has ended, or saved, its own transaction.
+  if (!is_changing_) throw Failure{EBUSY};
   const bool counts = images_.empty() && !is_head_dirty_ ? end_looking() : end_changing();
   if (counts) return true;
   end_attempt();
@@ -247,9 +255,12 @@ int SharedStore::store_what_waits(tp_step_t *step, tp_waiting what, void *contex
   auto &self = *static_cast<SharedStore *>(context);
   switch (what) {
     case TP_STORE_LAST:
+      // What a callback has left is not part of it.
+      self.end_change(false);
       self.store_waiting();
       return TP_OK;
     case TP_STORE_NOW:
+      self.end_change(false);
       if (const int error = self.locks_.lock_database(); error != TP_OK) return error;
       self.store_waiting();
       return self.locks_.log(step);
@@ -271,9 +282,10 @@ void SharedStore::end_waiting() noexcept {
   LockGuard::tell(generation(), false);
 }
 
-void SharedStore::close(Operation<void> write_text) {
-  if (told_ != nullptr && file_.environment().is_alive()) throw_unless_ok(tp_store_waiting(told_));
-  file_.close(write_text);
+// The transaction goes on without this handle.
+void SharedStore::leave_transaction() {
+  if (told_ == nullptr || !file_.environment().is_alive()) return;
+  throw_unless_ok(tp_store_waiting(told_));
 }
 
 // Somebody else's operation has counted, each time that this one did not.

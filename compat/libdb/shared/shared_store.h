@@ -40,7 +40,8 @@ class SharedStore final : public PoolStore {
     file_.opened();
     is_opened_ = true;
   }
-  void close(Operation<void> write_text) override;
+  void leave_transaction() override;
+  void close(Operation<void> write_text) override { file_.close(write_text); }
   [[nodiscard]] Guard &guard() noexcept override;
 
  private:
