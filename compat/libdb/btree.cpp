@@ -15,8 +15,6 @@ int Btree::compare_at(Bytes key, const Slots &slots, std::uint32_t index) {
   return order_.compare(key, items_.key_of(slots, index, &key_copy_));
 }
 
-void Btree::make() { make_root(&store_); }
-
 // To the first record whose key is not below, or behind the last one of its page; whether it has
 // that key. A separator may stand in the middle of a group of equal keys, duplicates or ghosts: its
 // left side has the first ones.
@@ -583,6 +581,7 @@ void Btree::find_cursor() {
 void Btree::count_behind() {
   if (!store_.is_shared() || !settings_.has_duplicates) return;
   const std::vector<std::byte> key(cursor_.key().begin(), cursor_.key().end());
+  TMH_ASSERT(cursor_.is_on_record());
   Place place = cursor_.place();
   std::size_t behind = 0;
   for (++place.index; is_at_record(&place) && compare_at(key, page(place.page), place.index) == 0;

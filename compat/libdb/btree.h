@@ -45,9 +45,6 @@ class Btree {
         items_(store, settings.keys_min),
         cursor_(store, &items_) {}
 
-  // Of an empty store.
-  void make();
-
   [[nodiscard]] Found get(Bytes key, std::vector<std::byte> *data);
   // kNo: with kNew, the key is there.
   [[nodiscard]] Found put(Bytes key, Bytes data, Put how);

@@ -9,6 +9,7 @@
 #include "compat/libdb/failure.h"
 #include "compat/libdb/items.h"
 #include "compat/libdb/open_numbers.h"
+#include "compat/libdb/tree_root.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
@@ -38,7 +39,7 @@ BtreeHandle::BtreeHandle(const StoreOpener &opener, StoreSettings file, const BT
                         info.compare != nullptr};
     make_database([&] {
       set_head(head);
-      tree_.make();
+      make_root(&store());
     });
   }
   store().opened();

@@ -51,7 +51,7 @@ class TreeRig {
         }()),
         order_(nullptr, nullptr, &calls_),
         tree_(&store_, &order_, {has_duplicates, 2}) {
-    tree_.make();
+    db::make_root(&store_);
   }
   bool put(const std::string &key, const std::string &data) {
     begin_operation();

@@ -69,6 +69,7 @@ struct End {
 
 // Numbers of transactions are their environment's. True: it was another one's.
 bool learn(const tp_env *env, const tp_txn *txn) {
+  TMH_ASSERT(env != nullptr && txn != nullptr);
   Known &all = known();
   if (all.env == env && all.transaction == tp_txn_id(txn)) return false;
   all.env = env;

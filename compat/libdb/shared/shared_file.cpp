@@ -130,6 +130,7 @@ std::uint64_t SharedFile::text_stamp() const {
 
 // Handles without locks, and those that rely on them, are not for one database at once.
 void SharedFile::check_kind() {
+  TMH_ASSERT(entry_ != nullptr && is_directory_locked_);
   const std::uint32_t wanted = has_transactions_ ? 1 : 0;
   const std::uint32_t found = change([&](const Pool &) -> std::uint32_t { return entry_->kind; });
   if (found == wanted) return;
@@ -345,6 +346,7 @@ void SharedFile::leave(Operation<void> write_text, bool comes_back) {
 }
 
 void SharedFile::write_if_alone(Operation<void> write_text, bool comes_back) {
+  TMH_ASSERT(is_directory_locked_);
   if (!is_alone(generation_)) return;
   const bool is_gone = status_of(file_).st_nlink == 0 && !comes_back;
   std::uint64_t stamp = 0;

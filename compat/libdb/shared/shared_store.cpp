@@ -285,6 +285,7 @@ void SharedStore::end_waiting() noexcept {
 // The transaction goes on without this handle.
 void SharedStore::leave_transaction() {
   if (told_ == nullptr || !file_.environment().is_alive()) return;
+  TMH_ASSERT(kind_ == Kind::kTransactions);
   throw_unless_ok(tp_store_waiting(told_));
 }
 
