@@ -81,11 +81,14 @@ bool learn(const tp_env *env, const tp_txn *txn) {
   return true;
 }
 
+// Beside the modes: looked at, and not changed since.
+constexpr std::uint32_t kLooked = 1u << 31;
+
 [[nodiscard]] bool is_held(std::uint32_t modes, tp_mode wanted) noexcept {
   const auto has = [&](tp_mode mode) { return (modes >> mode & 1) != 0; };
   switch (wanted) {
     case TP_INTEND_SHARED:
-      return modes != 0;
+      return (modes & ~kLooked) != 0;
     case TP_INTEND_EXCLUSIVE:
       return has(TP_INTEND_EXCLUSIVE) || has(TP_EXCLUSIVE);
     case TP_SHARED:
@@ -155,11 +158,28 @@ void LockGuard::take_or_throw(PageId page, tp_mode mode, bool *has_waited) {
 }
 
 void LockGuard::lock(PageId page, Access access) {
-  const bool changes = access == Access::kChange;
+  (void)learn(env_, txn_);
+  std::uint32_t &modes = known().modes.of({database_, page});
+  bool changes = access == Access::kChange;
+  if (!changes && goes_on_ && modes == 0) {
+    note_look();
+    changes = expects_change();
+    modes |= kLooked;
+  } else if (changes && (modes & kLooked) != 0) {
+    ++changed_;
+    modes &= ~kLooked;
+  }
   bool has_waited = false;
   throw_unless_ok(take_intention(changes, TP_FOREVER, &has_waited));
   take_or_throw(page, changes ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
   if (has_waited) throw Retry{};
+}
+
+void LockGuard::note_look() noexcept {
+  constexpr std::uint32_t kRemembered = 64;
+  if (++looked_ < kRemembered) return;
+  looked_ /= 2;
+  changed_ /= 2;
 }
 
 bool LockGuard::try_lock(PageId page, Access access) {

@@ -2,7 +2,9 @@
 // its operation belongs to.
 // Shape:     a page is locked; of records by number under an intention lock of the whole database
 //            (page 0). Others have that lock when the transaction has stored something that may
-//            have to be taken back.
+//            have to be taken back. What is looked at is locked for changes at once where most of
+//            what was looked at lately was then changed: two that have looked would wait for each
+//            other.
 // Errors:    Failure: EDEADLK, ETIMEDOUT. Retry: it has waited, and what was read is old.
 // Contexts:  one thread. Not in a step.
 #pragma once
@@ -67,6 +69,11 @@ class LockGuard final : public Guard {
 
   const Generation database_;
   const bool has_numbers_;
+  // Of the last pages that were looked at, how many were changed behind that.
+  [[nodiscard]] bool expects_change() const noexcept { return 2 * changed_ > looked_; }
+  void note_look() noexcept;
+
+  std::uint32_t looked_ = 0, changed_ = 0;
   const tp_env *env_ = nullptr;
   tp_txn *txn_ = nullptr;
   bool goes_on_ = false;
