@@ -185,7 +185,7 @@ int tp_log_bytes(tp_step_t *step, const void *address, size_t bytes, tp_lsn *lsn
 void tp_load(tp_step_t *step, const void *from, void *to, size_t bytes);
 void tp_store(tp_step_t *step, void *to, const void *from, size_t bytes);
 /* Changes that wait outside of segments for the transaction's commit, so that many become one
- * step, without undo records. Who lets changes wait holds locks that keep others from what they
+ * step, without undo records. The caller holds locks that keep other transactions from what they
  * are of. */
 enum tp_waiting {
   TP_STORE_LAST, /* in the step that commits: stores them */

@@ -403,7 +403,7 @@ void Btree::make_ghost(Slots *slots, Place place) {
   cursor_.became_ghost(place);
 }
 
-// Who holds the old page's lock holds that of the new one.
+// The splitting transaction, which has the old page's lock, takes that of the new one.
 void Btree::take_over(PageId from, PageId to) {
   TMH_ASSERT(from != to);
   store_.guard().lock(to, Access::kChange);

@@ -1,5 +1,5 @@
 // compat/libdb/guard.h -- what an access method tells transactions: whose records it looks at and
-// changes, and how a change is taken back. This one is of stores that nobody else has.
+// changes, and how a change is taken back. This one is of private stores.
 #pragma once
 
 #include "compat/libdb/page.h"

@@ -241,6 +241,14 @@ void HashTable::note(UndoKind kind, std::uint32_t hash, Bytes key, Bytes data) {
                       payload);
 }
 
+// With the data of the record that is there.
+void HashTable::note_data(UndoKind kind, std::uint32_t hash, Bytes key, Place place) {
+  if (!store_.guard().keeps_undo()) return;
+  std::vector<std::byte> data;
+  items_.load_data(page(place.page), place.index, &data);
+  note(kind, hash, key, data);
+}
+
 void HashTable::put_record(PageId first, Place place, bool is_there, bool *is_full) {
   TMH_ASSERT(is_full != nullptr && first != 0);
   if (is_there) {
@@ -264,10 +272,8 @@ Found HashTable::put(Bytes key, Bytes data, bool is_new) {
   Place place;
   const bool is_there = find(key, first, &place);
   if (is_there && is_new) return Found::kNo;
-  if (is_there && store_.guard().keeps_undo()) {
-    std::vector<std::byte> before;
-    items_.load_data(page(place.page), place.index, &before);
-    note(UndoKind::kHashReplaced, hash, key, before);
+  if (is_there) {
+    note_data(UndoKind::kHashReplaced, hash, key, place);
   } else {
     note(UndoKind::kHashInserted, hash, key, {});
   }
@@ -287,11 +293,7 @@ Found HashTable::erase(Bytes key) {
   store_.guard().lock(first, Access::kChange);
   Place place;
   if (!find(key, first, &place)) return Found::kNo;
-  if (store_.guard().keeps_undo()) {
-    std::vector<std::byte> before;
-    items_.load_data(page(place.page), place.index, &before);
-    note(UndoKind::kHashErased, hash, key, before);
-  }
+  note_data(UndoKind::kHashErased, hash, key, place);
   items_.release_bigs(page(place.page), place.index);
   take_out(place);
   change.commit();

@@ -84,6 +84,7 @@ class HashTable {
   void take_out(Place place);
   void add_bucket(PageId full);
   void note(UndoKind kind, std::uint32_t hash, Bytes key, Bytes data);
+  void note_data(UndoKind kind, std::uint32_t hash, Bytes key, Place place);
   // item_, in the place of the record that is there.
   void put_record(PageId first, Place place, bool is_there, bool *is_full);
   // Of the buckets that were this one when the scan began.

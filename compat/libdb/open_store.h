@@ -1,4 +1,4 @@
-// compat/libdb/open_store.h -- who opens the store of a handle: dbopen() knows of which kind it is.
+// compat/libdb/open_store.h -- opens the store of a handle: dbopen() chooses the kind of it.
 #pragma once
 
 #include <functional>

@@ -77,7 +77,7 @@ class Transaction final : public tp_step_s {
   // Records behind that LSN.
   void roll_back(std::uint64_t to_lsn);
 
-  // REQUIRES of who adds: it runs.
+  // REQUIRES of the adder: the transaction runs.
   [[nodiscard]] WaitingChanges &waiting() noexcept { return waiting_; }
 
   // In a step.

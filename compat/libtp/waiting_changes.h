@@ -1,4 +1,4 @@
-// compat/libtp/waiting_changes.h -- who has changes that wait for the end of a transaction.
+// compat/libtp/waiting_changes.h -- the stores whose changes wait for the end of a transaction.
 // Sharing:   as its transaction.
 #pragma once
 

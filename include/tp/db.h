@@ -119,7 +119,7 @@ typedef struct {
  * type; what open(2) says. */
 DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openinfo);
 
-/* Who else may have the file open; in `dbflags`.
+/* Which other handles may have the file open; in `dbflags`.
  * DB_SHARED: other handles, of any process. Each call is atomic, isolated, and durable soon after
  *   it returns; there are no locks.
  * DB_SHARED | DB_TP: calls belong to the thread's transaction (tp/paper.h: txn_begin(), or

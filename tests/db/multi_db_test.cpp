@@ -1,9 +1,9 @@
 // tests/db/multi_db_test.cpp -- processes that change three files in one transaction: balances in a
 // tree, the same in a hash table, and one record of each change; some, or all, are killed.
-// Invariants: (1) a balance is the sum of its changes, in both files, whoever dies when.
+// Invariants: (1) a balance is the sum of its changes, in both files, whichever worker dies when.
 //             (2) the records of a worker's own changes are those it was told of, or one more.
 //             (3) a scan sees no key twice and misses none, while others insert and erase.
-//             (4) nobody waits for the dead.
+//             (4) no worker waits for the dead.
 #define TP_NO_SHORT_NAMES
 #include <tp/db.h>
 #include <tp/paper.h>

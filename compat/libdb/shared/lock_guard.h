@@ -37,7 +37,7 @@ class LockGuard final : public Guard {
   // The transaction stores something that may have to be taken back. TP_OK, or why not. In a step,
   // too.
   [[nodiscard]] int lock_database() { return take(0, TP_INTEND_EXCLUSIVE, TP_TRY, nullptr); }
-  // Nobody else changes the page before the transaction's end.
+  // No other transaction changes the page before this one's end.
   [[nodiscard]] bool is_exclusive(PageId page) const;
   // In a step: undo records of what waits, and of this attempt.
   [[nodiscard]] int log(tp_step_t *step) const;

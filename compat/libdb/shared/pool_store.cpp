@@ -95,7 +95,7 @@ bool PoolStore::is_all_current() const {
   if (is_head_used_ && head().version != head_version_) return false;
   for (const PageId page : used_) {
     const Frame &frame = *frames_[page];
-    // What this operation has made is nobody else's while the head is current.
+    // Pages that this operation has made are its own while the head is current.
     if (frame.version != 0 && version_at(address_of(page)) != frame.version) return false;
   }
   return true;

@@ -38,7 +38,7 @@ class PoolStore : public Store {
   void store_changes();
 
   // What the Change has done waits, in the copies, for the transaction's end. Only of pages that
-  // nobody else changes until then, but for their links. REQUIRES: may_wait().
+  // no other transaction changes until then, but for their links. REQUIRES: may_wait().
   [[nodiscard]] bool may_wait() const noexcept;
   void let_wait();
   // In a step.

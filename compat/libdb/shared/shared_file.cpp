@@ -112,7 +112,7 @@ SharedFile::~SharedFile() {
   (void)tp_locker_end(environment_->env(), locker_);
 }
 
-// Nobody else has the database open, and no transaction has changed it.
+// No other handle has the database open, and no transaction has changed it.
 bool SharedFile::is_alone(Generation database) {
   TMH_ASSERT(is_directory_locked_ && database != 0);
   if (lock(LockSpace::kOpen, database, 0, TP_EXCLUSIVE, TP_TRY) != TP_OK) return false;
@@ -144,11 +144,13 @@ void SharedFile::open_entry(const StoreSettings &settings) {
   const bool is_emptied = (settings.flags & O_TRUNC) != 0;
   if (is_emptied && ::ftruncate(file_, 0) != 0) throw Failure{errno};
   std::uint64_t stamp = 0;
+  bool is_owned = false;
   if (!is_emptied && content_ == Content::kText) {
     stamp = text_stamp();
   } else if (!is_emptied) {
     const FileHead head = head_of(file_);
     stamp = head.stamp;
+    is_owned = head.owner != 0;
     if (head.owner != 0 && head.owner != environment_->mark()) throw Failure{EBUSY};
   }
   std::vector<Generation> replaced;
@@ -176,7 +178,10 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     if (is_alone(generation)) drop(generation);
   }
   if (generation_ == 0) return make_entry(settings);
-  if (content_ == Content::kPages && is_writable_) write_stamp(stamp, environment_->mark());
+  if (content_ != Content::kPages || !is_writable_ || is_owned) return;
+  write_stamp(stamp, environment_->mark());
+  // Before the first commit: a private opener behind a power cut is refused.
+  if (environment_->is_durable() && ::fsync(file_) != 0) throw Failure{errno};
 }
 
 // Databases whose files have all that they have: files that were removed since are among them.
@@ -186,7 +191,9 @@ void SharedFile::make_room() {
     whole.clear();
     if (!pool.is_full()) return;
     pool.for_each([&](PoolEntry *entry) {
-      if (entry->flags == 0) whole.push_back(entry->generation);
+      // The maker of one that is not finished had the directory's lock: it is dead, or has failed.
+      const std::uint32_t flags = entry->flags;
+      if (flags == 0 || (flags & PoolEntry::kMaking) != 0) whole.push_back(entry->generation);
     });
   });
   for (const Generation generation : whole)
@@ -244,7 +251,7 @@ void SharedFile::make_entry(const StoreSettings &settings) {
   sync_folder_of(settings.path);
 }
 
-// One extent after the other: who finds an entry that is being made drops it.
+// One extent after the other: the next opener of an entry that is not finished drops it.
 void SharedFile::read_in(const FileHead &head, bool (*is_sound)(const Page &page)) {
   const std::uint32_t pages = Pool::pages_of_extent(head.page_bytes);
   const std::uint32_t slot = Pool::slot_bytes(head.page_bytes);

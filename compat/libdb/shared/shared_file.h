@@ -44,7 +44,7 @@ class SharedFile {
 
   // The handle has made what it needs.
   void opened();
-  // Writes the file where this is its last handle, and nobody else's transaction has changed it.
+  // The last handle writes the file, where no running transaction has changed it.
   // write_text: of a text.
   void close(Operation<void> write_text);
   // Writes it as close() would.

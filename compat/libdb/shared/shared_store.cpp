@@ -174,7 +174,7 @@ bool SharedStore::end_looking() {
   return true;
 }
 
-// The handle is gone where it has ended. It has committed, but is not durable: nobody here waits
+// The handle is gone where it has ended. It has committed, but is not durable: no caller waits
 // for that again.
 void SharedStore::end_own(int error) {
   TMH_ASSERT(whose_ == Whose::kOwn && txn_ != nullptr);
@@ -215,7 +215,7 @@ bool SharedStore::end_changing() {
     wait_for_end();
     return true;
   }
-  // Who closes the database last tries for that lock: not while this handle has it open.
+  // The closer of the last handle tries for that lock: not while this handle is open.
   if (!is_own) throw_unless_ok(locks_.lock_database());
   const int error = with_failures([&] {
     return is_own ? tp_commit_step(txn_, TP_FIELDS, body, this)
