@@ -126,7 +126,9 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
  *   tp_paper_begin()), and hold what they look at locked to its end; without one, each call is a
  *   transaction. EDEADLK: abort the transaction, and begin again.
  * 0: this handle has the file alone, there are no transactions. EBUSY: an environment has newer
- *   pages of it. */
+ *   pages of it.
+ * All handles of a file are of one kind: EBUSY. So is a call by a thread while another thread's
+ * transaction has changes in the handle. */
 #define DB_SHARED 0x1
 #define DB_TP 0x2
 
