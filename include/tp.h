@@ -61,6 +61,9 @@ typedef int (*tp_undo_fn)(tp_step_t *step, const struct tp_record *record, void 
  * need none: the redo log has them. Not 0: tp_open() fails with that. */
 typedef int (*tp_redo_fn)(const struct tp_record *record, void *context);
 
+/* Not 0: the walk ends with that. */
+typedef int (*tp_visit_fn)(const struct tp_record *record, void *argument);
+
 enum tp_flags {
   TP_PAGES = 0,  /* plain loads and stores of segments: the step runs at pages */
   TP_FIELDS = 1u /* tp_load(), tp_store(), tmh::field alone: it runs at lines where that can be */
@@ -103,7 +106,9 @@ struct tp_options {
 enum tp_open_flags {
   /* The records of this process's transactions are kept behind their commits, until
    * tp_log_forget(). */
-  TP_LOG_KEEP = 1u
+  TP_LOG_KEEP = 1u,
+  /* A domain at pages alone, which can hold its past: tp_query_begin_at(). All processes say so. */
+  TP_ALL_PAGES = 2u
 };
 
 /* Opens, or makes, the domain in the folder `home`; options: null: zeros, and the durability that
@@ -203,12 +208,33 @@ int tp_store_waiting(tp_txn *txn);
 /* The running step of a transaction, of its pinned pages, too; null: none runs. */
 tp_step_t *tp_running_step(tp_txn *txn);
 
+/* --- Queries -------------------------------------------------------------------------------- */
+
+/* From tp_query_begin() to tp_query_end() the calling thread reads the segments of env by plain
+ * loads, as they were at one moment, which is not before the begin. It never waits for locks or
+ * transactions, and never aborts; stores are discarded, and tp_query_end() returns kQueryWrote (24)
+ * then. What transactions had stored that had not committed by then is there, too:
+ * tp_query_unfinished() tells what undoes it. Files of dbopen() do that by themselves (tp/db.h).
+ * TP_ERUNNING: the thread runs a step, or a transaction of tp/paper.h. No transaction begins, and
+ * nothing is opened or closed, in a query. What has changed since the begin is held for it: see
+ * DomainOptions::on_slow_reader. */
+int tp_query_begin(tp_env *env);
+/* The same of the past, where the domain holds it (TMH_HISTORY): nanoseconds since 1970. kNotHeld
+ * (54); kLevelsMismatch (48): the environment was opened without TP_ALL_PAGES. */
+int tp_query_begin_at(tp_env *env, uint64_t time_ns);
+int tp_query_end(void);
+/* Of the calling thread's query; 0: it runs none in env. Never used again. */
+uint64_t tp_query_serial(const tp_env *env);
+/* The records of transactions that had not committed at the query's moment, each transaction's last
+ * one first. Not 0: the walk ends with that. */
+int tp_query_unfinished(tp_env *env, tp_visit_fn visit, void *argument);
+/* The type of tp_log_bytes(): an address, 8 bytes, then the bytes that were there. */
+#define TP_TYPE_BYTES 0x10000001u
+
 /* --- The log -------------------------------------------------------------------------------- */
 
 /* Returns when every step that has ended is durable, of all processes. */
 int tp_log_flush(tp_env *env);
-/* Not 0: the walk ends with that. */
-typedef int (*tp_visit_fn)(const struct tp_record *record, void *argument);
 /* The record, if its transaction runs in this process's handle txn (may be null), or is kept.
  * TP_ENOTLOCKED's neighbour kNotHeld (54): there is none. */
 int tp_log_read(tp_env *env, tp_txn *txn, tp_lsn lsn, tp_visit_fn visit, void *argument);

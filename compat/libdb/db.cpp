@@ -73,6 +73,49 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
   return std::make_unique<SharedStore>(Environment::of(settings.path), settings, content, kind);
 }
 
+[[nodiscard]] std::unique_ptr<Handle> make_handle(const StoreOpener &opener,
+                                                  const StoreSettings &settings, DBTYPE type,
+                                                  const void *openinfo) {
+  if (type == DB_RECNO) {
+    const TextFile::Settings text{
+        .path = settings.path, .flags = settings.flags, .mode = settings.mode};
+    return std::make_unique<RecnoHandle>(opener, text, static_cast<const RECNOINFO *>(openinfo));
+  }
+  if (type == DB_HASH) {
+    const HASHINFO info =
+        openinfo != nullptr ? *static_cast<const HASHINFO *>(openinfo) : HASHINFO{};
+    return std::make_unique<HashHandle>(opener, settings, info);
+  }
+  if (type != DB_BTREE) throw Failure{EINVAL};
+  const BTREEINFO info =
+      openinfo != nullptr ? *static_cast<const BTREEINFO *>(openinfo) : BTREEINFO{};
+  return std::make_unique<BtreeHandle>(opener, settings, info);
+}
+
+// Handles of the user's functions, over pages that are opened already: of no file or text.
+[[nodiscard]] Handle::Maker maker_of(DBTYPE type, const void *openinfo) {
+  const auto make = [type](std::unique_ptr<Store> store, const void *info) {
+    return make_handle([&](const StoreSettings &) { return std::move(store); }, {}, type, info);
+  };
+  if (openinfo == nullptr)
+    return [make](std::unique_ptr<Store> store) { return make(std::move(store), nullptr); };
+  const auto copied = [&](auto info) -> Handle::Maker {
+    return [make, info](std::unique_ptr<Store> store) { return make(std::move(store), &info); };
+  };
+  switch (type) {
+    case DB_RECNO: {
+      RECNOINFO info = *static_cast<const RECNOINFO *>(openinfo);
+      info.bfname = nullptr;
+      return copied(info);
+    }
+    case DB_HASH:
+      return copied(*static_cast<const HASHINFO *>(openinfo));
+    case DB_BTREE:
+      break;
+  }
+  return copied(*static_cast<const BTREEINFO *>(openinfo));
+}
+
 [[nodiscard]] std::unique_ptr<Handle> open_handle(const char *file, int flags, int mode,
                                                   DBTYPE type, unsigned dbflags,
                                                   const void *openinfo) {
@@ -96,19 +139,10 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
     if (dbflags == 0 || !has_file) return std::make_unique<PrivateStore>(wanted);
     return open_store(wanted, settings, type == DB_RECNO && !path.empty(), dbflags);
   };
-  if (type == DB_RECNO) {
-    const TextFile::Settings text{.path = path, .flags = static_cast<int>(given), .mode = mode};
-    return std::make_unique<RecnoHandle>(opener, text, static_cast<const RECNOINFO *>(openinfo));
-  }
-  if (type == DB_HASH) {
-    const HASHINFO info =
-        openinfo != nullptr ? *static_cast<const HASHINFO *>(openinfo) : HASHINFO{};
-    return std::make_unique<HashHandle>(opener, std::move(settings), info);
-  }
-  if (type != DB_BTREE) throw Failure{EINVAL};
-  const BTREEINFO info =
-      openinfo != nullptr ? *static_cast<const BTREEINFO *>(openinfo) : BTREEINFO{};
-  return std::make_unique<BtreeHandle>(opener, std::move(settings), info);
+  std::unique_ptr<Handle> opened = make_handle(opener, settings, type, openinfo);
+  if (dbflags == 0 || !has_file) return opened;
+  opened->set_maker(maker_of(type, openinfo));
+  return opened;
 }
 
 // A file that an environment has newer pages of is read there.

@@ -19,22 +19,30 @@ Handle::Handle(DBTYPE type, std::unique_ptr<Store> store) noexcept : store_(std:
   db_.close = [](DB *db) { return close(db); };
   db_.del = [](const DB *db, const DBT *key, unsigned flags) {
     DBT given = key != nullptr ? *key : DBT{};
-    return of(db).call(key != nullptr ? &given : nullptr, nullptr,
-                       [&](Handle &self, DBT *k, DBT *) { return self.del(k, flags); });
+    Handle *const self = viewed(db);
+    if (self == nullptr) return RET_ERROR;
+    return self->call(key != nullptr ? &given : nullptr, nullptr,
+                      [&](Handle &of_call, DBT *k, DBT *) { return of_call.del(k, flags); });
   };
   db_.get = [](const DB *db, const DBT *key, DBT *data, unsigned flags) {
     DBT given = key != nullptr ? *key : DBT{};
-    return of(db).call(key != nullptr ? &given : nullptr, data,
-                       [&](Handle &self, DBT *k, DBT *d) { return self.get(k, d, flags); });
+    Handle *const self = viewed(db);
+    if (self == nullptr) return RET_ERROR;
+    return self->call(key != nullptr ? &given : nullptr, data,
+                      [&](Handle &of_call, DBT *k, DBT *d) { return of_call.get(k, d, flags); });
   };
   db_.put = [](const DB *db, DBT *key, const DBT *data, unsigned flags) {
     DBT given = data != nullptr ? *data : DBT{};
-    return of(db).call(key, data != nullptr ? &given : nullptr,
-                       [&](Handle &self, DBT *k, DBT *d) { return self.put(k, d, flags); });
+    Handle *const self = viewed(db);
+    if (self == nullptr) return RET_ERROR;
+    return self->call(key, data != nullptr ? &given : nullptr,
+                      [&](Handle &of_call, DBT *k, DBT *d) { return of_call.put(k, d, flags); });
   };
   db_.seq = [](const DB *db, DBT *key, DBT *data, unsigned flags) {
-    return of(db).call(key, data,
-                       [&](Handle &self, DBT *k, DBT *d) { return self.seq(k, d, flags); });
+    Handle *const self = viewed(db);
+    if (self == nullptr) return RET_ERROR;
+    return self->call(key, data,
+                      [&](Handle &of_call, DBT *k, DBT *d) { return of_call.seq(k, d, flags); });
   };
   db_.sync = [](const DB *db, unsigned flags) {
     return of(db).guarded([&](Handle &self) { return self.sync(flags); });
@@ -88,6 +96,23 @@ int Handle::call(DBT *key, DBT *data, const Body &body) {
     is_running_ = false;
     return result;
   });
+}
+
+Handle *Handle::viewed(const DB *db) {
+  Handle &self = of(db);
+  const int result = self.guarded([&](Handle &) {
+    const std::uint64_t query = self.store_->running_query();
+    if (query != self.view_of_) {
+      std::erase_if(self.old_views_, [](const auto &view) { return !view->calls_.is_in_callback; });
+      if (self.view_ != nullptr) self.old_views_.push_back(std::move(self.view_));
+      self.view_of_ = 0;
+      if (query != 0) self.view_ = self.maker_(self.store_->view());
+      self.view_of_ = query;
+    }
+    return RET_SUCCESS;
+  });
+  if (result != RET_SUCCESS) return nullptr;
+  return self.view_ != nullptr ? self.view_.get() : &self;
 }
 
 int Handle::close(DB *db) {

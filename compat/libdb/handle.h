@@ -6,7 +6,10 @@
 #include <tp/db.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "compat/libdb/calls.h"
@@ -25,6 +28,9 @@ class Handle {
   Handle(const Handle &) = delete;
   Handle &operator=(const Handle &) = delete;
   [[nodiscard]] DB *db() noexcept { return &db_; }
+  // Makes a handle like this one, of the same functions of the user's, over another store.
+  using Maker = std::function<std::unique_ptr<Handle>(std::unique_ptr<Store> store)>;
+  void set_maker(Maker maker) { maker_ = std::move(maker); }
 
  protected:
   // As in db(3); Failure is -1 and errno. They may run several times: what they deliver, and where
@@ -79,8 +85,17 @@ class Handle {
   template <class Body>
   int guarded(const Body &body);
   static int close(DB *db);
+  // What a call is of: this, or its view in the thread's query. Null, and errno.
+  [[nodiscard]] static Handle *viewed(const DB *db);
 
   std::unique_ptr<Store> store_;
+  // In the thread's last query: the cursor there is its own.
+  Maker maker_;
+  std::unique_ptr<Handle> view_;
+  // Of queries before: what they have delivered may be given to this call; a callback may run in
+  // them, or was left.
+  std::vector<std::unique_ptr<Handle>> old_views_;
+  std::uint64_t view_of_ = 0;
   bool is_running_ = false;  // or was left
 
   DB db_{};

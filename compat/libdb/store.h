@@ -62,6 +62,10 @@ class Store {
   virtual void leave_transaction() {}
   virtual void close(Operation<void> /*write_text*/) {}
   [[nodiscard]] virtual Guard &guard() noexcept { return guard_; }
+  // Of the calling thread's query (tp_query_begin()), where this store's pages are its
+  // environment's; 0: none runs. view() is a store of them as they were at its begin.
+  [[nodiscard]] virtual std::uint64_t running_query() const { return 0; }
+  [[nodiscard]] virtual std::unique_ptr<Store> view() const { return nullptr; }
   // Others store to these pages, too.
   [[nodiscard]] virtual bool is_shared() const noexcept { return false; }
 

@@ -35,12 +35,13 @@ Domain open_domain(const std::string &home, const tp_options &options) {
     default:
       throw Error(Errc::kBadDurability, "durability " + std::to_string(options.durability));
   }
-  domain.levels = Levels::kHybrid;
+  const bool is_all_pages = (options.flags & TP_ALL_PAGES) != 0;
+  domain.levels = is_all_pages ? Levels::kPage : Levels::kHybrid;
   if (options.name != nullptr) domain.name = options.name;
   try {
     return Domain::open(home, domain);
   } catch (const Error &error) {
-    if (error.errc() != Errc::kLevelsMismatch) throw;
+    if (error.errc() != Errc::kLevelsMismatch || is_all_pages) throw;
   }
   // Others have it open with level 2 alone: all steps run there.
   domain.levels = Levels::kPage;
@@ -68,7 +69,7 @@ Environment::Environment(const std::string &home, const tp_options &options)
     : domain_(open_domain(home, options)), impl_(detail::impl_of(domain_)) {
   if (options.victim > TP_LOWEST_PRIORITY)
     throw Error(Errc::kBadArgument, "victim " + std::to_string(options.victim));
-  if ((options.flags & ~static_cast<unsigned>(TP_LOG_KEEP)) != 0)
+  if ((options.flags & ~(0u + TP_LOG_KEEP + TP_ALL_PAGES)) != 0)
     throw Error(Errc::kBadArgument, "unknown flags of tp_open()");
   lock::LockTable *table = nullptr;
   throw_unless_ok(impl_->open_locks(modes_of(options.modes), &table));

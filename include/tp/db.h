@@ -127,6 +127,10 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
  *   transaction. EDEADLK: abort the transaction, and begin again.
  * 0: this handle has the file alone, there are no transactions. EBUSY: an environment has newer
  *   pages of it.
+ * Between tp_query_begin() and tp_query_end() (tp.h) a thread's get and seq read what committed
+ *   transactions had left at one moment, of both kinds, and wait for no lock; the cursor there is
+ *   the query's. put and del: EPERM; dbopen, sync and close: EBUSY. ENOENT: the database was not
+ *   there yet.
  * All handles of a file are of one kind: EBUSY. So is a call by a thread while another thread's
  * transaction has changes in the handle. */
 #define DB_SHARED 0x1

@@ -12,6 +12,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,10 @@ class TransactionsModelTest : public ::testing::TestWithParam<Type> {
   }
 
   void open() {
+    db_ = opened();
+    ASSERT_NE(db_, nullptr) << errno << tp_last_error();
+  }
+  [[nodiscard]] DB *opened() {
     BTREEINFO tree{};
     tree.psize = GetParam() == Type::kSmallTree ? 512 : 1024;
     tree.flags = GetParam() == Type::kDuplicates ? R_DUP : 0;
@@ -61,12 +66,11 @@ class TransactionsModelTest : public ::testing::TestWithParam<Type> {
     const void *const info = GetParam() == Type::kHash      ? static_cast<const void *>(&table)
                              : GetParam() == Type::kNumbers ? static_cast<const void *>(&numbers)
                                                             : &tree;
-    db_ = tp_dbopen(GetParam() == Type::kNumbers ? nullptr : file.c_str(), O_RDWR | O_CREAT, 0600,
-                    GetParam() == Type::kHash      ? DB_HASH
-                    : GetParam() == Type::kNumbers ? DB_RECNO
-                                                   : DB_BTREE,
-                    DB_SHARED | DB_TP, info);
-    ASSERT_NE(db_, nullptr) << errno << tp_last_error();
+    return tp_dbopen(GetParam() == Type::kNumbers ? nullptr : file.c_str(), O_RDWR | O_CREAT, 0600,
+                     GetParam() == Type::kHash      ? DB_HASH
+                     : GetParam() == Type::kNumbers ? DB_RECNO
+                                                    : DB_BTREE,
+                     DB_SHARED | DB_TP, info);
   }
   std::string some(std::size_t bytes_max) {
     std::string made = std::to_string(random_() % 1000);
@@ -137,11 +141,12 @@ class TransactionsModelTest : public ::testing::TestWithParam<Type> {
     if (there.empty()) model_.by_key.erase(key);
   }
 
-  Model all() {
+  Model all() const { return all_of(db_); }
+  [[nodiscard]] static Model all_of(DB *db) {
     Model found;
     DBT key{}, data{};
-    int result = db_->seq(db_, &key, &data, R_FIRST);
-    for (; result == 0; result = db_->seq(db_, &key, &data, R_NEXT)) {
+    int result = db->seq(db, &key, &data, R_FIRST);
+    for (; result == 0; result = db->seq(db, &key, &data, R_NEXT)) {
       if (GetParam() == Type::kNumbers)
         found.numbered.push_back(text(data));
       else
@@ -151,11 +156,55 @@ class TransactionsModelTest : public ::testing::TestWithParam<Type> {
     return found;
   }
 
+  // A thread reads the committed state, and waits for no lock of the running transaction.
+  Model queried() {
+    Model found;
+    std::thread reader([&] {
+      ASSERT_EQ(tp_query_begin(tp_paper_env()), TP_OK) << tp_last_error();
+      found = all_of(reader_);
+      EXPECT_EQ(tp_query_end(), TP_OK) << tp_last_error();
+    });
+    reader.join();
+    return found;
+  }
+
   TempFolder folder_;
   std::mt19937_64 random_;
   Model model_;
   DB *db_ = nullptr;
+  DB *reader_ = nullptr;
 };
+
+TEST_P(TransactionsModelTest, WhatAQuerySees) {
+  reader_ = opened();
+  ASSERT_NE(reader_, nullptr) << errno << tp_last_error();
+  for (int i = 0; i < 100 && !HasFatalFailure(); ++i) {
+    const Model before = model_;
+    ASSERT_NE(tp_paper_begin(), 0U) << tp_last_error();
+    for (std::uint64_t calls = random_() % 20; calls > 0; --calls) call();
+    ASSERT_EQ(queried(), before) << i;
+    for (std::uint64_t parts = random_() % 3; parts > 0; --parts) {
+      const Model saved = model_;
+      tp_savepoint point{};
+      ASSERT_EQ(tp_save(tp_paper_txn(), &point), TP_OK);
+      ASSERT_EQ(queried(), before) << i;
+      for (std::uint64_t calls = random_() % 20; calls > 0; --calls) call();
+      if (random_() % 4 == 0) {
+        ASSERT_EQ(tp_roll_back(tp_paper_txn(), &point), TP_OK) << tp_last_error();
+        model_ = saved;
+      }
+      ASSERT_EQ(queried(), before) << i;
+    }
+    if (random_() % 3 != 0) {
+      ASSERT_EQ(tp_paper_commit(), TP_OK) << tp_last_error();
+    } else {
+      ASSERT_EQ(tp_paper_abort(), TP_OK) << tp_last_error();
+      model_ = before;
+    }
+    ASSERT_EQ(queried(), model_) << i;
+  }
+  EXPECT_EQ(reader_->close(reader_), 0) << errno;
+}
 
 TEST_P(TransactionsModelTest, WhatAborts) {
   for (int i = 0; i < 150 && !HasFatalFailure(); ++i) {

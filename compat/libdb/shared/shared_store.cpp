@@ -11,6 +11,7 @@
 #include <tmh/site.hpp>
 
 #include "compat/libdb/failure.h"
+#include "compat/libdb/shared/query_store.h"
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/slots.h"
 #include "platform/assert.h"
@@ -52,6 +53,16 @@ void SharedStore::attach(bool (*is_sound_of)(const Page &page)) {
 
 Guard &SharedStore::guard() noexcept {
   return whose_ == Whose::kNone ? PoolStore::guard() : locks_;
+}
+
+std::uint64_t SharedStore::running_query() const {
+  const Environment &environment = file_.environment();
+  return environment.is_alive() ? tp_query_serial(environment.env()) : 0;
+}
+
+std::unique_ptr<Store> SharedStore::view() const {
+  TMH_ASSERT(running_query() != 0);
+  return std::make_unique<QueryStore>(file_.environment(), generation());
 }
 
 void SharedStore::look(Operation<void> body) {
@@ -284,6 +295,7 @@ void SharedStore::end_waiting() noexcept {
 
 // The transaction goes on without this handle.
 void SharedStore::leave_transaction() {
+  if (running_query() != 0) throw Failure{EBUSY};
   if (told_ == nullptr || !file_.environment().is_alive()) return;
   TMH_ASSERT(kind_ == Kind::kTransactions);
   throw_unless_ok(tp_store_waiting(told_));

@@ -43,6 +43,8 @@ class SharedStore final : public PoolStore {
   void leave_transaction() override;
   void close(Operation<void> write_text) override { file_.close(write_text); }
   [[nodiscard]] Guard &guard() noexcept override;
+  [[nodiscard]] std::uint64_t running_query() const override;
+  [[nodiscard]] std::unique_ptr<Store> view() const override;
 
  private:
   // An operation's transaction. kNone: there are none.

@@ -20,6 +20,7 @@ namespace tmh::db {
       return ETIMEDOUT;
     case TP_EBUSY:
     case TP_ERUNNING:
+    case static_cast<int>(Errc::kNestedMisuse):
       return EBUSY;
     case TP_EARGUMENT:
     case static_cast<int>(Errc::kCorrupt):

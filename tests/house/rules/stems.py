@@ -39,7 +39,7 @@ class Stems(Rule):
                  "c11_calls checked_calls file_calls heap_calls input_output_calls library_calls "
                  "map_calls mutex_calls signal_calls stream_calls sync_calls wait_calls", LIBC),
         **listed("compat/libitm/tasks", "process_calls thread_calls", LIBC),
-        **listed("compat/libtp", "tp_locks tp_log tp_buffers tp_waits", "a part of tp.h"),
+        **listed("compat/libtp", "tp_locks tp_log tp_buffers tp_waits tp_query", "a part of tp.h"),
         **listed("bindings/python/src", "bind_arrays bind_domain bind_instances bind_maps",
                  "a part of the module: bindings/python/src/module.h"),
         **listed("tools", "command_line kill_stuck live locks log log_follow recover rtm_emulate "
