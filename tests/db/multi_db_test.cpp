@@ -4,6 +4,7 @@
 //             (2) the records of a worker's own changes are those it was told of, or one more.
 //             (3) a scan sees no key twice and misses none, while others insert and erase.
 //             (4) no worker waits for the dead.
+//             (5) a query sees the three files as of one moment, and never fails.
 #define TP_NO_SHORT_NAMES
 #include <tp/db.h>
 #include <tp/paper.h>
@@ -35,7 +36,7 @@ constexpr std::size_t kWorkers = 4, kAccounts = 60;
 
 struct Notes {
   std::atomic<std::uint64_t> told[kWorkers];
-  std::atomic<std::uint64_t> ends, deadlocks, scans;
+  std::atomic<std::uint64_t> ends, deadlocks, scans, queries;
   std::atomic<bool> stop;
 };
 
@@ -133,6 +134,13 @@ class Files {
     }
     return found;
   }
+  // What the balances are by the records of changes.
+  std::map<std::string, std::int64_t> sums() {
+    std::map<std::string, std::int64_t> sums;
+    for (std::size_t i = 0; i < kAccounts; ++i) sums[account_key(i)] = 0;
+    for (const Entry &entry : entries()) sums[account_key(entry.account)] += entry.amount;
+    return sums;
+  }
   DB *tree() { return tree_; }
   DB *table() { return table_; }
 
@@ -165,6 +173,7 @@ class Worker {
 
   void run() {
     while (!notes_.stop.load() && !testing::Test::HasFailure()) {
+      if (random_() % 12 == 0) query();
       ASSERT_NE(tp_paper_begin(), 0U) << tp_last_error();
       const bool is_done = random_() % 8 == 0 ? look() : change();
       if (is_done) {
@@ -199,6 +208,14 @@ class Worker {
     EXPECT_EQ(tree, table);
     notes_.scans.fetch_add(1);
     return true;
+  }
+  // The same without locks, and that they are what the records say.
+  void query() {
+    ASSERT_EQ(tp_query_begin(tp_paper_env()), TP_OK) << tp_last_error();
+    EXPECT_EQ(files_.balances(files_.tree()), files_.sums());
+    EXPECT_EQ(files_.balances(files_.table()), files_.sums());
+    ASSERT_EQ(tp_query_end(), TP_OK) << tp_last_error();
+    notes_.queries.fetch_add(1);
   }
   bool deadlock() {
     notes_.deadlocks.fetch_add(1);
@@ -245,13 +262,9 @@ class Storm {
   }
   void judge() {
     Files files(folder_, DB_SHARED | DB_TP);
-    std::map<std::string, std::int64_t> sums;
-    for (std::size_t i = 0; i < kAccounts; ++i) sums[account_key(i)] = 0;
     std::vector<std::uint64_t> counts(kWorkers);
-    for (const Entry &entry : files.entries()) {
-      sums[account_key(entry.account)] += entry.amount;
-      ++counts[entry.worker];
-    }
+    for (const Entry &entry : files.entries()) ++counts[entry.worker];
+    const auto sums = files.sums();
     EXPECT_EQ(files.balances(files.tree()), sums);
     EXPECT_EQ(files.balances(files.table()), sums);
     for (std::size_t i = 0; i < kWorkers; ++i) {
@@ -277,6 +290,7 @@ TEST(MultiDbTest, ChangesOfManyProcesses) {
   storm.end();
   storm.judge();
   EXPECT_GT(storm.notes().scans.load(), 0U);
+  EXPECT_GT(storm.notes().queries.load(), 0U);
 }
 
 TEST(MultiDbTest, SomeAreKilled) {
