@@ -225,6 +225,9 @@ int tp_query_begin_at(tp_env *env, uint64_t time_ns);
 int tp_query_end(void);
 /* Of the calling thread's query; 0: it runs none in env. Never used again. */
 uint64_t tp_query_serial(const tp_env *env);
+/* Bytes of one segment as the query sees them. Unlike plain loads it leaves their pages to steps of
+ * TP_FIELDS, which go on there: for a scan of what others change. */
+int tp_query_copy(tp_env *env, const void *from, void *to, size_t bytes);
 /* The records of transactions that had not committed at the query's moment, each transaction's last
  * one first. Not 0: the walk ends with that. */
 int tp_query_unfinished(tp_env *env, tp_visit_fn visit, void *argument);

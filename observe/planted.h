@@ -67,6 +67,8 @@ enum class Planted : std::uint64_t {
   kExtendComparesNew = 1ull << 24,
   // 20: giving way trusts a line that it has copied.
   kBesideTrusts = 1ull << 25,
+  // 21: a query that has copied a page beside level 1 moves its snapshot on.
+  kCopyMovesOn = 1ull << 63,
 
   // Counters.
   // The reaper does not end what the dead had begun, or ends it twice.

@@ -40,7 +40,7 @@ RecordHead &Chain::record(Place place) const {
   const std::size_t at = offset_of(place);
   if (at < kRecordsAt || at % 8 != 0 || at + sizeof(RecordHead) > kBlockBytes) raise_damaged(place);
   return *reinterpret_cast<RecordHead *>(
-      reinterpret_cast<std::byte *>(&file_.block(block_of(place))) + at);
+      reinterpret_cast<std::byte *>(&blocks_.block(block_of(place))) + at);
 }
 
 void Chain::learn() {
@@ -60,10 +60,10 @@ void Chain::learn() {
 Place Chain::find_room() {
   if (is_empty()) return place_of(head_, kRecordsAt);
   if (offset_of(now_.next) + sizeof(RecordHead) + kSmallestPart <= kBlockBytes) return now_.next;
-  BlockHead &full = file_.block(block_of(now_.next));
+  BlockHead &full = blocks_.block(block_of(now_.next));
   BlockIndex next = full.next;
   if (next == BlockIndex::kNone) {
-    next = file_.take(BlockKind::kMore);
+    next = file_->take(BlockKind::kMore);
     full.next = next;
   }
   return place_of(next, kRecordsAt);
@@ -139,7 +139,7 @@ Record Chain::read(Place at) const {
       break;
     }
     // Each part of a record has a block of its own.
-    if (parts.size() >= file_.header().blocks) raise_damaged(at);
+    if (parts.size() >= file_->header().blocks) raise_damaged(at);
     at = read.before;
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part)
@@ -159,7 +159,7 @@ void Chain::cut(const Record &record) {
 void Chain::keep(std::uint64_t lsn) {
   TMH_ASSERT(!is_empty() && lsn > now_.lsn);
   BlockHead &head = head_block();
-  ChainHeader &all = file_.header();
+  ChainHeader &all = file_->header();
   head.kind = BlockKind::kKept;
   head.committed_lsn = lsn;
   head.next_kept = BlockIndex::kNone;
@@ -167,7 +167,7 @@ void Chain::keep(std::uint64_t lsn) {
   if (last == BlockIndex::kNone)
     all.first_kept = head_;
   else
-    file_.block(last).next_kept = head_;
+    blocks_.block(last).next_kept = head_;
   all.last_kept = head_;
   now_.last = now_.next = Place::kNone;
 }
@@ -182,14 +182,14 @@ void Chain::clear() {
   for (std::size_t i = 0; i < kKeptBlocks; ++i) {
     const BlockIndex next = kept->next;
     if (next == BlockIndex::kNone) return;
-    kept = &file_.block(next);
+    kept = &blocks_.block(next);
   }
   BlockIndex rest = kept->next;
   if (rest == BlockIndex::kNone) return;
   kept->next = BlockIndex::kNone;
   while (rest != BlockIndex::kNone) {
-    const BlockIndex next = file_.block(rest).next;
-    file_.give(rest);
+    const BlockIndex next = blocks_.block(rest).next;
+    file_->give(rest);
     rest = next;
   }
 }

@@ -28,7 +28,10 @@ struct Record {
 class Chain {
  public:
   // Of a transaction whose head that is. file outlives it.
-  Chain(const ChainFile &file, BlockIndex head) noexcept : file_(file), head_(head) {}
+  Chain(const ChainFile &file, BlockIndex head) noexcept
+      : file_(&file), blocks_(file), head_(head) {}
+  // Of one that is only read.
+  Chain(const ChainBlocks &blocks, BlockIndex head) noexcept : blocks_(blocks), head_(head) {}
 
   [[nodiscard]] BlockIndex head() const noexcept { return head_; }
   // As of the last commit, or in the running instance.
@@ -66,13 +69,15 @@ class Chain {
     std::uint64_t lsn = 0;
   };
 
-  [[nodiscard]] BlockHead &head_block() const { return file_.block(head_); }
+  [[nodiscard]] BlockHead &head_block() const { return blocks_.block(head_); }
   [[nodiscard]] RecordHead &record(Place place) const;
   [[nodiscard]] static std::size_t end_of(Place place, std::size_t bytes) noexcept;
   void add(RecordType type, std::uint64_t lsn, std::span<const std::byte> bytes);
   [[nodiscard]] Place find_room();
 
-  const ChainFile &file_;
+  // Null: it is only read.
+  const ChainFile *const file_ = nullptr;
+  const ChainBlocks &blocks_;
   const BlockIndex head_;
   End now_, saved_;
 };

@@ -17,7 +17,17 @@ namespace tmh::tp {
 // Leaves an instance whose chain needs blocks that are not there; ChainFile::grow() makes them.
 struct NoBlock {};
 
-class ChainFile {
+// Where a chain's blocks are looked at.
+class ChainBlocks {
+ public:
+  // In an instance. Throws Error(kCorrupt) where no block is.
+  [[nodiscard]] virtual BlockHead &block(BlockIndex index) const = 0;
+
+ protected:
+  ~ChainBlocks() = default;
+};
+
+class ChainFile final : public ChainBlocks {
  public:
   // Maps it, and makes it where the domain has none. Throws tmh::Error: kCorrupt: it is something
   // else.
@@ -30,14 +40,18 @@ class ChainFile {
   [[nodiscard]] ChainHeader &header() const noexcept {
     return *reinterpret_cast<ChainHeader *>(base_);
   }
-  // Throws Error(kCorrupt) where no block is.
-  [[nodiscard]] BlockHead &block(BlockIndex index) const;
+  [[nodiscard]] BlockHead &block(BlockIndex index) const override;
   // Throws NoBlock.
   [[nodiscard]] BlockIndex take(BlockKind kind) const;
   void give(BlockIndex index) const;
   // A head, and what is linked behind it. Throws Error(kCorrupt): a free block.
   void give_all(BlockIndex head) const;
 
+  // In a query: a block's bytes, which stay whose they are. REQUIRES: blocks_held() is more.
+  void copy(BlockIndex index, void *to) const {
+    domain().copy(base_ + std::size_t{static_cast<std::uint32_t>(index)} * kBlockBytes, to,
+                  kBlockBytes);
+  }
   // For so many there is room, whatever the header says.
   [[nodiscard]] std::uint32_t blocks_held() const;
   // More blocks than there were. Throws tmh::Error: kDiskFull, kSegmentFull.

@@ -2,6 +2,9 @@
 #include "compat/libtp/query.h"
 
 #include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include <tmh/error.hpp>
@@ -22,6 +25,40 @@ struct Running {
 thread_local Running running_here;
 
 std::atomic<std::uint64_t> serials{0};
+
+// The snapshot's blocks, as far as they are looked at.
+class Copies final : public ChainBlocks {
+ public:
+  explicit Copies(const ChainFile &file) : file_(file) {
+    count_ = reinterpret_cast<const ChainHeader &>(copied(BlockIndex::kNone)).blocks;
+    if (count_ > file.blocks_held())
+      throw Error(Errc::kCorrupt, "tp.chains: its header is damaged");
+  }
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] BlockHead &block(BlockIndex index) const override {
+    if (index == BlockIndex::kNone || static_cast<std::uint32_t>(index) >= count_)
+      throw Error(Errc::kCorrupt, "tp.chains names a block that is not there");
+    return copied(index);
+  }
+
+ private:
+  struct alignas(8) Block {
+    std::byte bytes[kBlockBytes];
+  };
+  [[nodiscard]] BlockHead &copied(BlockIndex index) const {
+    std::unique_ptr<Block> &found = blocks_[index];
+    if (found == nullptr) {
+      found = std::make_unique<Block>();
+      file_.copy(index, found->bytes);
+    }
+    return *reinterpret_cast<BlockHead *>(found->bytes);
+  }
+
+  const ChainFile &file_;
+  std::uint32_t count_ = 0;
+  mutable std::map<BlockIndex, std::unique_ptr<Block>> blocks_;
+};
 
 }  // namespace
 
@@ -49,15 +86,12 @@ std::uint64_t Query::serial(const Environment &environment) noexcept {
 
 int Query::unfinished(Environment &environment, const Visit &visit) {
   TMH_ASSERT(serial(environment) != 0);
-  const ChainFile &chains = environment.managers().chains();
-  const std::uint32_t blocks = chains.header().blocks;
-  if (blocks > chains.blocks_held())
-    throw Error(Errc::kCorrupt, "tp.chains: its header is damaged");
-  for (std::uint32_t i = 1; i < blocks; ++i) {
-    const BlockHead &head = chains.block(BlockIndex{i});
+  const Copies copies(environment.managers().chains());
+  for (std::uint32_t i = 1; i < copies.count(); ++i) {
+    const BlockHead &head = copies.block(BlockIndex{i});
     if (head.kind != BlockKind::kHead || head.last == Place::kNone) continue;
     const std::uint64_t transaction = head.transaction;
-    Chain chain(chains, BlockIndex{i});
+    Chain chain(copies, BlockIndex{i});
     chain.learn();
     for (Place at = chain.last(); at != Place::kNone;) {
       const Record record = chain.read(at);

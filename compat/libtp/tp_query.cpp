@@ -46,6 +46,15 @@ uint64_t tp_query_serial(const tp_env *env) {
   return env == nullptr ? 0 : Query::serial(env->environment);
 }
 
+int tp_query_copy(tp_env *env, const void *from, void *to, size_t bytes) {
+  if (from == nullptr || to == nullptr) return refused("a copy of nothing");
+  return guarded_env(env, [&](Environment &environment) {
+    if (Query::serial(environment) == 0)
+      throw tmh::Error(tmh::Errc::kEndWithoutBegin, "this thread runs no query");
+    environment.managers().domain().copy(from, to, bytes);
+  });
+}
+
 int tp_query_unfinished(tp_env *env, tp_visit_fn visit, void *argument) {
   if (visit == nullptr) return refused("nobody to tell");
   int why = 0;

@@ -542,6 +542,9 @@ void Domain::advise_now(const void *address, Access access, std::size_t bytes) c
   if (!domain.runs_at_lines(Need::kUnknown))
     check(detail::Instances(domain).advise(address, access, bytes));
 }
+void Domain::copy(const void *from, void *to, std::size_t bytes) const {
+  check(detail::Instances(required(impl_)).copy(from, to, bytes));
+}
 void Domain::flush() const {
   detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });
 }

@@ -166,6 +166,15 @@ bool Directory::read_beside(const page::DomainLock::Held &held, PageId page, std
   return true;
 }
 
+// In H: our pin has stopped RTM, and what RTM had committed before is in home.
+bool Directory::is_above(const page::DomainLock::Held &held, PageId page,
+                         std::uint64_t *newest_of_lines) const noexcept {
+  TMH_ASSERT(held.is_valid() && newest_of_lines != nullptr);
+  if (record(page).level.load(std::memory_order_relaxed) == PageLevel::kLines) return false;
+  *newest_of_lines = newest(page);
+  return true;
+}
+
 // The line's version; or kUpper, of a dead mover's page: take() ends its move.
 std::uint64_t Directory::read_line(const page::DomainLock::Held &held, PageId page,
                                    std::size_t line, std::byte *content) noexcept {

@@ -112,6 +112,8 @@ class Directory final : public page::Recaller {
                                 std::uint64_t snapshot) noexcept override;
   [[nodiscard]] bool read_beside(const page::DomainLock::Held &held, storage::PageId page,
                                  std::uint64_t snapshot, std::byte *content) noexcept override;
+  [[nodiscard]] bool is_above(const page::DomainLock::Held &held, storage::PageId page,
+                              std::uint64_t *newest) const noexcept override;
   [[nodiscard]] bool is_resident(const page::DomainLock::Held &held,
                                  storage::PageId page) const noexcept override;
   void as_of(const page::DomainLock::Held &held, storage::PageId page, std::uint64_t snapshot,

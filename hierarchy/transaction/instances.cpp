@@ -336,6 +336,22 @@ Errc Instances::advise(const void *address, Access access, std::size_t bytes) no
   return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
 }
 
+Errc Instances::copy(const void *from, void *to, std::size_t bytes) noexcept {
+  if (bytes == 0) return domain_.usable();
+  TMH_ASSERT(from != nullptr && to != nullptr);
+  if (!runs_here()) {
+    TMH_TRY(domain_.usable());
+    return fail(Errc::kEndWithoutBegin, "a copy outside an instance of level 2");
+  }
+  const PageRunner &runner = *current().pages.runner;
+  auto at = reinterpret_cast<std::uintptr_t>(from);
+  if (runner.view != nullptr) at = runner.view->own_address(at);
+  const Errc error = runner.transaction().copy(at, bytes, static_cast<std::byte *>(to));
+  if (error == Errc::kNotMapped)
+    return fail(error, "copy(): the bytes do not lie in a segment of this domain");
+  return error;
+}
+
 Errc Instances::promote(const void *address, std::size_t bytes) noexcept {
   TMH_ASSERT(runs_here());
   const PageRunner &runner = *current().pages.runner;

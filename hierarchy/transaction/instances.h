@@ -56,6 +56,7 @@ class Instances {
   [[nodiscard]] Errc validate(Status *status) noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
+  [[nodiscard]] Errc copy(const void *from, void *to, std::size_t bytes) noexcept;
   // is_pending: false: the instance has FAILED. See page::Engine.
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] Errc promote(const void *address, std::size_t bytes) noexcept;

@@ -215,6 +215,12 @@ class Domain {
     if (!detail::advice_idle) advise_now(address, access, bytes);
   }
 
+  // In a query: bytes of one segment as its snapshot has them. Loads take the pages that they touch
+  // from level 1, which waits for the query's end there; a copy takes none, so that a long scan
+  // leaves small updates at level 1. It costs the copying of each page, each time. In an update:
+  // loads. Errors: kEndWithoutBegin: this thread runs no instance of level 2; kNotMapped.
+  void copy(const void *from, void *to, std::size_t bytes) const;
+
   // The present gets a name, and is held until forget(), or until the last participant leaves, with
   // a history or without. Returns its clock. Takes the room of the pages that change after it, one
   // copy each. Durable domains: both the moment and its name are durable when it returns; the name

@@ -37,6 +37,7 @@ Transaction::Transaction(Ours &ours, Mine &mine, Touching &touching) noexcept
       snapshot_(touching.snapshot),
       claimer_(touching.claimer),
       first_touch_(touching.first_touch),
+      copier_(touching.copier),
       evictor_(mine.views, mine.kept, mine.twins, mine.instance),
       sets_(ours, mine, touching.snapshot),
       commit_(ours, mine, sets_, touching.snapshot, touching.claimer) {}

@@ -64,6 +64,10 @@ class Transaction {
   // have: so other updates that write or promote one of them, and this one, do not both commit.
   // kNotMapped: they do not lie in a view; kOutOfMemory.
   [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept;
+  // The bytes as the running instance sees them: see PageCopier. kNotMapped.
+  [[nodiscard]] Errc copy(std::uintptr_t from, std::uint64_t bytes, std::byte *to) noexcept {
+    return copier_.copy(from, bytes, to);
+  }
   // Of the running instance, as far as is known; kNone: it has not failed.
   [[nodiscard]] AbortCause why_failed() const noexcept { return mine_.instance.why_failed(); }
   // Has the running instance been asked to end, or FAILED?
@@ -110,6 +114,7 @@ class Transaction {
   Snapshot &snapshot_;
   Claimer &claimer_;
   FirstTouch &first_touch_;
+  PageCopier &copier_;
   Evictor evictor_;
   PageSets sets_;
   Commit commit_;

@@ -53,35 +53,37 @@ void PoolStore::forget_pages() {
 }
 
 // Whole words; the slot has room for the last one.
-void PoolStore::load_words(const std::byte *from, std::byte *to) const {
+void PoolStore::load_bytes(const std::byte *from, std::byte *to, std::uint32_t bytes) const {
   const auto *words = reinterpret_cast<const Word *>(from);
   std::uint32_t at = 0;
-  for (; at + 8 <= page_bytes_; at += 8) {
+  for (; at + 8 <= bytes; at += 8) {
     const std::uint64_t word = words[at / 8].load();
     std::memcpy(to + at, &word, sizeof word);
   }
-  if (at == page_bytes_) return;
+  if (at == bytes) return;
   const std::uint64_t word = words[at / 8].load();
-  std::memcpy(to + at, &word, page_bytes_ - at);
+  std::memcpy(to + at, &word, bytes - at);
 }
 
 void PoolStore::load_head() {
-  PoolHead &from = head();
-  page_end_ = from.page_end;
-  free_ = from.free;
-  for (std::size_t i = 0; i < kOwnBytes / 8; ++i) {
-    const std::uint64_t word = from.own[i];
-    std::memcpy(own_ + i * 8, &word, sizeof word);
-  }
-  head_version_ = from.version;
+  struct {
+    std::uint32_t page_end, free;
+    std::uint64_t unused[2], version;
+    std::byte own[kOwnBytes];
+  } copy;
+  static_assert(sizeof copy == sizeof(PoolHead));
+  load_bytes(address_of(0), reinterpret_cast<std::byte *>(&copy), sizeof copy);
+  page_end_ = copy.page_end;
+  free_ = copy.free;
+  std::memcpy(own_, copy.own, kOwnBytes);
+  head_version_ = copy.version;
   is_head_loaded_ = true;
 }
 
 void PoolStore::load_page(PageId page, Frame *frame) {
   TMH_ASSERT(page != 0 && frame != nullptr);
-  std::byte *const at = address_of(page);
-  load_words(at, frame->bytes.get());
-  frame->version = version_at(at);
+  load_bytes(address_of(page), frame->bytes.get(), page_bytes_);
+  std::memcpy(&frame->version, frame->bytes.get() + kVersionAt, sizeof frame->version);
 }
 
 bool PoolStore::is_sound(PageId page, const Frame &frame) const {
@@ -265,7 +267,7 @@ void PoolStore::drop_stale() {
       stale.push_back({page, version, {}});
       if (frame.base == nullptr) continue;
       stale.back().now.resize(page_bytes_);
-      load_words(address_of(page), stale.back().now.data());
+      load_bytes(address_of(page), stale.back().now.data(), page_bytes_);
     }
   });
   for (const Stale &each : stale) {

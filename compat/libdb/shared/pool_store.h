@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "compat/libdb/shared/pool.h"
@@ -21,6 +22,8 @@ class PoolStore : public Store {
   PoolStore() = default;
   // In an instance: of a database that is there.
   void use(const Pool &pool, PoolEntry *entry, bool (*checks)(const Page &page));
+  // All that it has, in their order.
+  void know_extents(std::vector<Extent> extents) noexcept { extents_ = std::move(extents); }
   // No copy is known.
   void forget_pages();
   [[nodiscard]] auto is_sound_page() const noexcept { return is_sound_; }
@@ -31,6 +34,8 @@ class PoolStore : public Store {
   // In an instance, what follows.
   void load_head();
   void load_page(PageId page, Frame *frame);
+  // Of a database's pages.
+  virtual void load_bytes(const std::byte *from, std::byte *to, std::uint32_t bytes) const;
   [[nodiscard]] bool is_sound(PageId page, const Frame &frame) const;
   // Of what the running operation has looked at: nothing has changed since.
   [[nodiscard]] bool is_all_current() const;
@@ -67,7 +72,6 @@ class PoolStore : public Store {
  private:
   [[nodiscard]] std::byte *address_of(PageId page) const;
   [[nodiscard]] PoolHead &head() const;
-  void load_words(const std::byte *from, std::byte *to) const;
   void store_page(PageId page, const std::byte *before, Frame *frame, std::uint32_t changes) const;
   void store_word(std::byte *at, const std::byte *before, const Frame &frame,
                   std::uint32_t offset) const;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "compat/libdb/items.h"
 #include "compat/libdb/shared/environment.h"
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/shared/undo.h"
@@ -18,26 +19,54 @@ namespace {
 
 constexpr std::uint64_t kCacheBytes = 8 << 20;
 
-[[nodiscard]] PoolEntry *entry_of(const Pool &pool, Generation database) {
-  PoolEntry *const found = with_failures([&] { return pool.find(database); });
-  if (found == nullptr || (found->flags & PoolEntry::kMaking) != 0) throw Failure{ENOENT};
-  return found;
-}
-
 }  // namespace
 
-QueryStore::QueryStore(const Environment &environment, Generation database)
-    : InstanceStore(environment.pool(), entry_of(environment.pool(), database)),
-      environment_(environment),
-      query_(tp_query_serial(environment.env())) {
-  with_failures([&] { load_head(); });
+QueryStore::QueryStore(const Environment &environment, const PoolEntry *entry, Generation database)
+    : environment_(environment), query_(tp_query_serial(environment.env())) {
+  TMH_ASSERT(query_ != 0 && entry != nullptr);
+  load_bytes(reinterpret_cast<const std::byte *>(entry), entry_, sizeof entry_);
+  auto *const copy = reinterpret_cast<PoolEntry *>(entry_);
+  if (copy->generation != database || (copy->flags & PoolEntry::kMaking) != 0)
+    throw Failure{ENOENT};
+  use(environment.pool(), copy, &Items::is_sound);
+  know_extents(extents());
+  load_head();
   set_cache(kCacheBytes);
+  undo_unfinished();
+}
+
+void QueryStore::load_bytes(const std::byte *from, std::byte *to, std::uint32_t bytes) const {
+  throw_unless_ok(tp_query_copy(environment_.env(), from, to, bytes));
+}
+
+std::vector<Extent> QueryStore::extents() const {
+  const PoolEntry &copy = entry();
+  std::vector<Extent> all(copy.extents);
+  std::vector<Extent> map;
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    if (i < PoolEntry::kDirect) {
+      all[i] = copy.direct[i];
+      continue;
+    }
+    const std::uint32_t far = i - PoolEntry::kDirect;
+    if (far / PoolEntry::kExtentsOfMap >= PoolEntry::kMaps) throw Failure{EINVAL};
+    if (far % PoolEntry::kExtentsOfMap == 0) {
+      map.resize(PoolEntry::kExtentsOfMap);
+      load_bytes(pool().address(copy.maps[far / PoolEntry::kExtentsOfMap]),
+                 reinterpret_cast<std::byte *>(map.data()), kExtentBytes);
+    }
+    all[i] = map[far % PoolEntry::kExtentsOfMap];
+  }
+  return all;
+}
+
+void QueryStore::undo_unfinished() {
   struct Undoing {
     QueryStore *store;
     std::exception_ptr failure;
   } undoing{this, nullptr};
   const int error = tp_query_unfinished(
-      environment.env(),
+      environment_.env(),
       [](const tp_record *record, void *argument) {
         auto &all = *static_cast<Undoing *>(argument);
         try {
@@ -58,7 +87,8 @@ QueryStore::QueryStore(const Environment &environment, Generation database)
 // A callback may have ended the query.
 void QueryStore::fetch(PageId page, Frame *frame) {
   if (tp_query_serial(environment_.env()) != query_) throw Failure{EBUSY};
-  InstanceStore::fetch(page, frame);
+  load_page(page, frame);
+  if (!is_sound(page, *frame)) throw Failure{EINVAL};
 }
 
 void QueryStore::take_back(const UndoRecord &record, Bytes payload) {

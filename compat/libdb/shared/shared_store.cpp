@@ -62,7 +62,7 @@ std::uint64_t SharedStore::running_query() const {
 
 std::unique_ptr<Store> SharedStore::view() const {
   TMH_ASSERT(running_query() != 0);
-  return std::make_unique<QueryStore>(file_.environment(), generation());
+  return std::make_unique<QueryStore>(file_.environment(), file_.entry(), generation());
 }
 
 void SharedStore::look(Operation<void> body) {

@@ -11,7 +11,8 @@
 #include "compat/libdb/counted_tree.h"
 #include "compat/libdb/failure.h"
 #include "compat/libdb/hash_table.h"
-#include "compat/libdb/shared/instance_store.h"
+#include "compat/libdb/items.h"
+#include "compat/libdb/shared/pool_store.h"
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/tree_head.h"
 #include "compat/libdb/tree_undo.h"
@@ -25,20 +26,30 @@ struct LoggedHead {
   UndoRecord record;
 };
 
-// Stores what the undo has changed.
-class StepStore final : public InstanceStore {
+// Pages, of the running step alone.
+class StepStore final : public PoolStore {
  public:
-  StepStore(const Pool &pool, PoolEntry *entry) : InstanceStore(pool, entry) {
+  StepStore(const Pool &pool, PoolEntry *entry) {
+    use(pool, entry, &Items::is_sound);
     is_writable_ = true;
     is_evicting_ = false;
   }
 
+  [[nodiscard]] int file() const noexcept override { return -1; }
   int run(bool, Operation<int> operation, Operation<void>) override {
     begin_attempt();
     const int result = operation();
     store_changes();
     note_stored();
     return result;
+  }
+  void sync(Operation<void>) override {}
+
+ private:
+  void look(Operation<void> body) override { body(); }
+  void fetch(PageId page, Frame *frame) override {
+    load_page(page, frame);
+    if (!is_sound(page, *frame)) throw Failure{EINVAL};
   }
 };
 

@@ -49,6 +49,10 @@ class Recaller : public Estate {
   // nobody below minds that it is taken.
   [[nodiscard]] virtual bool read_beside(const DomainLock::Held &held, storage::PageId page,
                                          std::uint64_t snapshot, std::byte *content) noexcept = 0;
+  // REQUIRES prepare(). Without taking the page: is it at level 2, or where the pin keeps others
+  // from storing to it? *newest: as take() returns it.
+  [[nodiscard]] virtual bool is_above(const DomainLock::Held &held, storage::PageId page,
+                                      std::uint64_t *newest) const noexcept = 0;
   // Is this participant still a resident? (Asked while its instance runs.)
   [[nodiscard]] virtual bool is_resident(const DomainLock::Held &held,
                                          storage::PageId page) const noexcept = 0;
@@ -87,6 +91,11 @@ class NothingToRecall final : public Recaller {
   [[nodiscard]] bool read_beside(const DomainLock::Held &, storage::PageId, std::uint64_t,
                                  std::byte *) noexcept override {
     return false;
+  }
+  [[nodiscard]] bool is_above(const DomainLock::Held &, storage::PageId,
+                              std::uint64_t *newest) const noexcept override {
+    *newest = 0;
+    return true;
   }
   [[nodiscard]] bool is_resident(const DomainLock::Held &,
                                  storage::PageId) const noexcept override {

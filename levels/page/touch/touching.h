@@ -7,6 +7,7 @@
 
 #include "levels/page/touch/claimer.h"
 #include "levels/page/touch/first_touch.h"
+#include "levels/page/touch/page_copier.h"
 #include "levels/page/touch/page_maker.h"
 #include "levels/page/touch/page_opener.h"
 #include "levels/page/touch/run_ahead.h"
@@ -25,6 +26,7 @@ struct Touching {
         stand_ins(ours, mine, snapshot),
         claimer(ours, mine, slot, snapshot, claims),
         maker(ours, mine, stand_ins, snapshot),
+        copier(ours, mine, snapshot),
         ahead(ours, mine, snapshot),
         opener(ours, mine, stand_ins, claimer, maker, ahead),
         first_touch(ours, mine, stand_ins, opener, ahead) {}
@@ -41,6 +43,7 @@ struct Touching {
   StandIns stand_ins;
   Claimer claimer;
   PageMaker maker;
+  PageCopier copier;
   RunAhead ahead;
   PageOpener opener;
   FirstTouch first_touch;
