@@ -53,7 +53,8 @@
 #ifndef H1
 #define H1 0
 #endif
-/* YIELD: an update of level 2 that meets a page in L may give way instead of recalling. */
+/* YIELD: an update of level 2 that meets a page in L may give way instead of recalling, and a query
+ * may copy a page, at whatever level. */
 /* LEVELi: 0 (no such process), 1, 2, 3 (RTM; HARDWARE must be set). Ri, Wi: lines read, written.
  * DOWNi: 1: from the last line to the first.
  * AFTERi: the set of processes that have ended (not died) before it begins. */
@@ -555,7 +556,11 @@ inline map_page() {
 }
 
 #ifdef YIELD
+#if PLANT == 21
 #define GAVE_WAY failed
+#else
+#define GAVE_WAY (failed || behind)
+#endif
 /* n: the newest version of the page's lines. */
 #define NEWEST if :: v > n -> n = v :: else fi; v = 0
 /* REQUIRES the lock. Beside level 1: line m as level 1 reads it. */
@@ -627,6 +632,12 @@ proctype Process(byte p; byte level; byte rs; byte ws; bool down; byte after) {
   byte rv, v, value;                                /* level 1 */
   byte c, l, mapped, touched, private, shown[NL], synced; /* level 2 */
   bool failed;
+#ifdef YIELD
+  bool behind; /* something that it has read is not at level 2, or it is no resident there */
+#define FORGET_COPIES behind = 0;
+#else
+#define FORGET_COPIES
+#endif
 #ifdef HARDWARE
   bool finding;
   byte followed, opened;
@@ -878,7 +889,11 @@ touches:
         W(at2[PAGE_OF(q)] = 1 CUT res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
 #endif
 #ifdef YIELD
-     :: atomic { MINE && !at2[PAGE_OF(q)] && ws != 0 -> TAKE; SAY("%d gives way\n"); failed = 1;
+     :: atomic { MINE && IS_AT2(PAGE_OF(q)) && ws == 0 -> TAKE; SAY("%d copies\n"); behind = 1;
+                 private = private | (1 << PAGE_OF(q)); map_page(); GIVE; RULES; MAY_DIE };
+        goto touches
+     :: atomic { MINE && !at2[PAGE_OF(q)] -> TAKE; SAY("%d gives way, or copies\n");
+                 failed = ws != 0; behind = 1;
                  m = (PAGE_OF(0) == PAGE_OF(q) -> 0 : NL - 1) };
         do
         :: m < NL && PAGE_OF(m) == PAGE_OF(q) -> read_beside(); m++
@@ -953,7 +968,7 @@ touches:
   :: ws != 0 && failed && tries != 0 ->
      W(pin[p] = NONE; failed2[p] = 0); /* a flag that comes later is the next instance's */
      judge();
-     atomic { tries--; failed = 0; touched = 0; mapped = mapped & ~private; private = 0; c = 0;
+     atomic { tries--; failed = 0; FORGET_COPIES touched = 0; mapped = mapped & ~private; private = 0; c = 0;
               l = 0; FORGET };
      goto begin
   :: else
@@ -970,7 +985,7 @@ gone:
   skip;
   d_step { q = 0; i = 0; m = 0; d = 0; o = 0; tries = 0; n = 0; inherited = 0; go = 0; pinned = 0;
            asks = 0; busy = 0; version_now = 0; rv = 0; v = 0;
-           value = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0; failed = 0;
+           value = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0; FORGET_COPIES failed = 0;
 #ifdef HARDWARE
            finding = 0; followed = 0; opened = 0;
 #endif

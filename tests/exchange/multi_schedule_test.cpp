@@ -302,6 +302,24 @@ void giving_way_trusts_its_copy(Scene &scene) {
   scene.run(q, kToEnd);
 }
 
+// Q copies page 0, which T then changes, with page 1, before Q takes page 1.
+void copying_moves_on(Scene &scene) {
+  const auto s = scene.lines("S", writes({0, 1})), t = scene.lines("T", writes({0, 1}));
+  const auto q = scene.pages("Q", [](Player &player) {
+    player.query([&] {
+      player.copy_reads(100);
+      (void)player.read(0);
+      Schedule::mark(1);
+      player.copy_reads(0);
+      (void)player.read(1);
+    });
+  });
+  scene.run(s, kToEnd);
+  scene.run(q, to_mark(1));
+  scene.run(t, kToEnd);
+  scene.run(q, kToEnd);
+}
+
 struct Fault {
   int number;
   const char *name;
@@ -329,6 +347,7 @@ constexpr Fault kFaults[] = {
      extending_compares_with_the_new},
     {20, "GivingWayTrustsItsCopy", Planted::kBesideTrusts, giving_way_trusts_its_copy,
      Tracking::kAuto, lab::kUpperYields},
+    {21, "CopyingMovesTheSnapshotOn", Planted::kCopyMovesOn, copying_moves_on},
 };
 
 class MultiScheduleTest : public testing::TestWithParam<Fault> {

@@ -54,10 +54,13 @@ CHECKS = [
     ("private page", "1 w1 a2, 2 w0, 2 r01", 1.2),
     ("kept snapshot", "1 w01, 1 r01 a1, 2 r01", 1.4),
     ("kept snapshot, pages", "1 r01 d, 2 w0, 2 w1 a2", 1.3),
-    ("gives way", "1 r01 w01, 2 r01 w1 d, 2 r01 | yield tries=0", 3.9),
+    ("gives way", "1 r01 w01, 2 r01 w1 d, 2 r01 | yield tries=0", 11.0),
     ("gives way, death", "1 r01 w01, 2 r01 w01 d | yield deaths=1", 2.5),
     ("gives way, answered", "1 r01 w01, 2 r01 w01 d | yield deaths=1 cycles", 2.7, QUICK),
     ("gives way, escalates", "1 w01, 2 r01 w1 d | yield escalate=1 cycles", 3.3),
+    ("copies", "1 r01 w01, 2 w01 d, 2 r01 | yield tries=0", 10.5),
+    ("copies of a page in between", "1 w01, 2 r01, 2 w0 | up0=4 yield tries=0", 3.0),
+    ("copies, death", "1 w01, 2 r0 w0, 2 r01 | yield deaths=1 tries=0", 13.5),
     ("ring reuse", "1 w0, 1 r0 w1 a1, 2 r012 d | nl=3 reuse", 1.6),
     ("two lines a page", "1 r02 w1, 2 r01 w2 d | nl=3", 1.5),
     ("hardware and pages", "h r01 w01, 2 r01 w1, 2 r01 | h0=1 h1=1", 1.9),
@@ -127,6 +130,7 @@ FAULTS = [
     (18, "a page goes to H while a resident runs", "h r0 w0, 2 r01 w0 d, h r0 w0 | up0=8", 1.4),
     (19, "extending compares with the new snapshot", "1 r01, 1 w01", 1.3),
     (20, "giving way trusts a line that it has copied", "1 w01, 2 r01 w1 | yield", 1.4),
+    (21, "a query that has copied moves its snapshot on", "1 w01, 2 r01 | yield", 1.4),
 ]
 
 

@@ -103,6 +103,14 @@ void set(std::uint64_t &word, std::uint64_t value) {
 std::uint64_t Player::read(history::Cell cell) {
   jostle();
   Slot *slot = board_.slot(cell);
+  if (is_query_ && copies_percent_ != 0 && random_() % 100 < copies_percent_ &&
+      where_it_runs() == history::RanAt::kPages) {
+    std::uint64_t version = 0, payload = 0;
+    domain().copy(&slot->version, &version, sizeof version);
+    domain().copy(&slot->payload, &payload, sizeof payload);
+    lane_.read(cell, version);
+    return payload;
+  }
   lane_.read(cell, get(slot->version));
   return get(slot->payload);
 }

@@ -85,7 +85,8 @@ class Player {
         lane_(lane),
         random_(lane.process()),
         attempts_(attempts),
-        snapshot_percent_(board.isolation() == Isolation::kSnapshot ? 60 : 0) {}
+        snapshot_percent_(board.isolation() == Isolation::kSnapshot ? 60 : 0),
+        copies_percent_(attempts != nullptr ? 40 : 0) {}
 
   [[nodiscard]] const Domain &domain() const noexcept { return board_.domain(); }
   [[nodiscard]] Lane &lane() noexcept { return lane_; }
@@ -126,6 +127,9 @@ class Player {
   void play_at(PlaysAt where) noexcept { where_ = where; }
   // Most updates and queries at level 2 run where threads have views of their own.
   void prefer_thread_views() noexcept { prefers_thread_views_ = true; }
+
+  // So many of a hundred reads of queries at level 2 copy (Domain::copy()).
+  void copy_reads(std::uint32_t percent) noexcept { copies_percent_ = percent; }
 
   // Of the following instances: how they are acknowledged; unset: as the domain is.
   void acknowledge(Durability durability) noexcept { durability_ = durability; }
@@ -191,6 +195,8 @@ class Player {
        stays_at_lines_ = false;
   bool uses_plain_site_ = false, avoids_pages_ = false;
   std::uint32_t snapshot_percent_;
+  std::uint32_t copies_percent_;
+  bool is_query_ = false;
 };
 
 // As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is
@@ -273,6 +279,11 @@ void Player::update(const Body &body) {
 
 template <class Body>
 void Player::query(const Body &body) {
+  is_query_ = true;
+  struct End {
+    bool &is_query;
+    ~End() { is_query = false; }
+  } const end{is_query_};
   // A query of a site that may not leave level 1 does when it has to.
   const auto kind = where_ == PlaysAt::kOnlyLines ? history::Kind::kUpdate : history::Kind::kQuery;
   if (const Site *site = site_of_next(); site != nullptr)
