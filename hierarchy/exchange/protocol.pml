@@ -968,8 +968,8 @@ touches:
   :: ws != 0 && failed && tries != 0 ->
      W(pin[p] = NONE; failed2[p] = 0); /* a flag that comes later is the next instance's */
      judge();
-     atomic { tries--; failed = 0; FORGET_COPIES touched = 0; mapped = mapped & ~private; private = 0; c = 0;
-              l = 0; FORGET };
+     atomic { tries--; failed = 0; FORGET_COPIES touched = 0; mapped = mapped & ~private;
+              private = 0; c = 0; l = 0; FORGET };
      goto begin
   :: else
   fi;
@@ -985,7 +985,8 @@ gone:
   skip;
   d_step { q = 0; i = 0; m = 0; d = 0; o = 0; tries = 0; n = 0; inherited = 0; go = 0; pinned = 0;
            asks = 0; busy = 0; version_now = 0; rv = 0; v = 0;
-           value = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0; FORGET_COPIES failed = 0;
+           value = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0;
+           FORGET_COPIES failed = 0;
 #ifdef HARDWARE
            finding = 0; followed = 0; opened = 0;
 #endif

@@ -1,6 +1,6 @@
 // tests/exchange/copy_test.cpp -- Domain::copy(): what a query copies, and that level 1 keeps its
 // pages meanwhile.
-// Source:     hierarchy/exchange/PROTOCOL.md, "Or it copies".
+// Source:     hierarchy/exchange/PROTOCOL.md, "Beside level 1".
 #include <gtest/gtest.h>
 
 #include <array>

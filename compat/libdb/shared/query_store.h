@@ -1,8 +1,8 @@
 // compat/libdb/shared/query_store.h -- a database as committed transactions had left it when the
 // thread's query began: tp_query_begin().
-// Shape:     copies of the snapshot's pages, and of the database's entry; others go on with theirs. What transactions had stored and not committed is
-//            taken back in the copies, by their undo records, which lie in the same snapshot. So
-//            there are no locks, and no attempts.
+// Shape:     copies of the snapshot's pages, and of the database's entry; others go on with theirs.
+//            What transactions had stored and not committed is taken back in the copies, by their
+//            undo records, which lie in the same snapshot. So there are no locks, and no attempts.
 // Errors:    Failure: ENOENT: the database was not there; EPERM: a change; EINVAL: a damaged one.
 // Contexts:  one thread, in the query that it was made in.
 // Source:    LIBTP 3.2.1.

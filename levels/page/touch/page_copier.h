@@ -3,7 +3,7 @@
 // Invariant: a copy is state(snapshot). No log tells of later commits to the page, so the snapshot
 //            stands still from the first copy on.
 // Contexts:  NOT the handler: a copy may load pages of files.
-// Source:    thesis, section 3.3, Invariant 1; PROTOCOL.md, "Or it gives way".
+// Source:    thesis, section 3.3, Invariant 1; hierarchy/exchange/PROTOCOL.md, "Beside level 1".
 #pragma once
 
 #include <cstddef>
