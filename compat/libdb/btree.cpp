@@ -29,7 +29,10 @@ bool Btree::find(Bytes key, Path *path) {
         (path->count != 0 && slots.level() + 1U != level))
       throw Failure{EINVAL};
     level = slots.level();
-    if (is_leaf) store_.guard().lock(id, access_);
+    if (is_leaf)
+      locks_.come_to_leaf(id);
+    else
+      locks_.come_to_inner(id);
     // The first of (low, end) that is not passed.
     std::uint32_t low = is_leaf ? 1 : 2, end = slots.count();
     while (low < end) {
@@ -64,7 +67,7 @@ bool Btree::is_at_record(Place *place) {
     if (place->index < slots.count()) return true;
     if (slots.right() == 0) return false;
     *place = {slots.right(), 1};
-    store_.guard().lock(place->page, access_);
+    locks_.come_to_leaf(place->page);
   }
   throw Failure{EINVAL};
 }
@@ -102,7 +105,7 @@ bool Btree::find_first(Bytes key, Path *path, Place *place) {
 }
 
 Found Btree::get(Bytes key, std::vector<std::byte> *data) {
-  access_ = Access::kLook;
+  locks_.begin_of_key(Access::kLook, key);
   Path path;
   Place place;
   if (!find_first(key, &path, &place)) return Found::kNo;
@@ -113,11 +116,12 @@ Found Btree::get(Bytes key, std::vector<std::byte> *data) {
 // ---- Records come ------------------------------------------------------------------------------
 
 Found Btree::put(Bytes key, Bytes data, Put how) {
-  access_ = Access::kChange;
   Store::Change change(store_);
   if (how == Put::kAtCursor) {
+    locks_.begin(Access::kChange);
     put_at_cursor(key, data);
   } else {
+    locks_.begin_of_key(Access::kChange, key);
     const bool is_there = put_at_key(key, data, how == Put::kNew);
     if (how == Put::kNew && is_there) return Found::kNo;
   }
@@ -214,6 +218,7 @@ void Btree::insert_item(Path *path, std::uint32_t at, const std::vector<std::byt
     purge(&slots, &path->places[at]);
   const Place place = path->places[at];
   if (slots.room() < item.size()) return split(path, at, item);
+  if (slots.kind() == PageKind::kInner) locks_.change_page(place.page);
   slots.insert(place.index, item);
   if (slots.kind() == PageKind::kLeaf) {
     cursor_.inserted(place.page, place.index);
@@ -225,6 +230,7 @@ void Btree::insert_item(Path *path, std::uint32_t at, const std::vector<std::byt
 void Btree::grow_root(Path *path) {
   TMH_ASSERT(path->count != 0);
   if (path->count == kTreeLevelsMax) throw Failure{EFBIG};
+  locks_.change_page(kTreeRoot);
   const PageId id = move_root_down(&store_);
   if (page(id).kind() == PageKind::kLeaf) {
     cursor_.moved(kTreeRoot, 0, id, 0);
@@ -275,8 +281,9 @@ void Btree::split(Path *path, std::uint32_t at, const std::vector<std::byte> &it
     ++at;
   }
   const Place place = path->places[at];
+  const bool is_leaf = page(place.page).kind() == PageKind::kLeaf;
+  locks_.change_page(place.page);
   Slots left = page_to_write(place.page);
-  const bool is_leaf = left.kind() == PageKind::kLeaf;
   const std::uint32_t from = split_at(left, place.index, item);
   const PageId id = store_.make();
   Slots right = page_to_write(id);
@@ -328,7 +335,7 @@ void Btree::split(Path *path, std::uint32_t at, const std::vector<std::byte> &it
 // ---- Records go --------------------------------------------------------------------------------
 
 Found Btree::erase(Bytes key) {
-  access_ = Access::kChange;
+  locks_.begin_of_key(Access::kChange, key);
   Store::Change change(store_);
   Found found = Found::kNo;
   Path path;
@@ -344,7 +351,7 @@ Found Btree::erase(Bytes key) {
 }
 
 Found Btree::erase_at_cursor() {
-  access_ = Access::kChange;
+  locks_.begin(Access::kChange);
   TMH_ASSERT(has_cursor());
   find_cursor();
   if (!is_on_record()) return Found::kNo;
@@ -366,6 +373,7 @@ void Btree::erase_at(Place place) {
     return;
   }
   const bool is_last = page(place.page).count() == 2 && place.page != kTreeRoot;
+  if (is_last) locks_.change_page(place.page);
   if (is_last) path_to(place.page, items_.copied_key(page(place.page), place.index), &path);
   Slots slots = page_to_write(place.page);
   items_.release_bigs(slots, place.index);
@@ -414,7 +422,8 @@ void Btree::take_over(PageId from, PageId to) {
 // record stays, so that the page keeps a key.
 void Btree::purge(Slots *slots, Place *place) {
   TMH_ASSERT(slots->kind() == PageKind::kLeaf);
-  if (store_.guard().has_ghosts_in(place->page)) return;
+  Guard &guard = store_.guard();
+  if (guard.has_ghosts_in(place->page) || !guard.try_lock(place->page, Access::kChange)) return;
   for (std::uint32_t i = slots->count(); i-- > 1 && slots->count() > 2;) {
     if (!Items::is_ghost(*slots, i)) continue;
     items_.release_bigs(*slots, i);
@@ -547,7 +556,7 @@ void Btree::lower_root() {
 // Its page has changed: by its key.
 void Btree::find_cursor() {
   if (!cursor_.is_there()) return;
-  store_.guard().lock(cursor_.place().page, access_);
+  store_.guard().lock(cursor_.place().page, locks_.access());
   if (cursor_.is_current()) return;
   Path path;
   Place place;
@@ -591,7 +600,7 @@ void Btree::count_behind() {
 }
 
 Found Btree::seek(Seek how, Bytes at, std::vector<std::byte> *key, std::vector<std::byte> *data) {
-  access_ = Access::kLook;
+  locks_.begin(Access::kLook);
   if (how == Seek::kNext || how == Seek::kPrevious) find_cursor();
   if (!cursor_.is_there() && how == Seek::kNext) how = Seek::kFirst;
   if (!cursor_.is_there() && how == Seek::kPrevious) how = Seek::kLast;
@@ -644,7 +653,7 @@ bool Btree::is_before(Place *place) {
     const Slots here = page(place->page);
     const PageId left = here.left();
     if (left == 0) return false;
-    store_.guard().lock(left, access_);
+    store_.guard().lock(left, locks_.access());
     *place = {left, linked(page(left), here).count()};
     ++steps;
   }
@@ -657,7 +666,7 @@ Place Btree::end_of_tree(bool is_last) {
   for (std::uint32_t levels = 0; levels < kTreeLevelsMax; ++levels) {
     const Slots slots = page(id);
     if (slots.kind() == PageKind::kLeaf) {
-      store_.guard().lock(id, access_);
+      store_.guard().lock(id, locks_.access());
       return {id, is_last ? slots.count() : 1};
     }
     if (slots.kind() != PageKind::kInner) break;

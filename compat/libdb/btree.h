@@ -22,6 +22,7 @@
 #include "compat/libdb/key_order.h"
 #include "compat/libdb/slots.h"
 #include "compat/libdb/tree_cursor.h"
+#include "compat/libdb/tree_locks.h"
 #include "compat/libdb/tree_path.h"
 #include "compat/libdb/tree_root.h"
 #include "platform/assert.h"
@@ -43,7 +44,8 @@ class Btree {
         order_(*order),
         settings_(settings),
         items_(store, settings.keys_min),
-        cursor_(store, &items_) {}
+        cursor_(store, &items_),
+        locks_(store) {}
 
   [[nodiscard]] Found get(Bytes key, std::vector<std::byte> *data);
   // kNo: with kNew, the key is there.
@@ -102,8 +104,8 @@ class Btree {
   Settings settings_;
   Items items_;
   TreeCursor cursor_;
-  Place stored_;                   // where the last record has been put
-  Access access_ = Access::kLook;  // of the running call
+  Place stored_;  // where the last record has been put
+  TreeLocks locks_;
   std::vector<std::byte> key_copy_, item_;
 };
 

@@ -23,6 +23,8 @@ namespace {
   file.page_bytes = checked_page_bytes(info.psize);
   check_order(info.lorder);
   file.cache_bytes = info.cachesize;
+  // Keys of other bytes may be the same to the user's order.
+  if (info.compare != nullptr) file.locks_records = false;
   file.is_sound = &Items::is_sound;
   return file;
 }

@@ -45,6 +45,10 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
       flags |= DB_SHARED;
     } else if (word == "DB_TP") {
       flags |= DB_TP;
+    } else if (word == "DB_RECORD_LOCKS") {
+      flags |= DB_RECORD_LOCKS;
+    } else if (word == "DB_BLINK") {
+      flags |= DB_BLINK;
     } else if (parsed.ec == std::errc() && parsed.ptr == word.data() + word.size()) {
       flags |= number;
     } else {
@@ -130,11 +134,15 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
                           static_cast<const RECNOINFO *>(openinfo)->bfname != nullptr);
   if (const char *const more = std::getenv("TP_DBFLAGS"); has_file && more != nullptr)
     dbflags |= parsed_flags(more);
-  if ((dbflags & ~(0u + DB_SHARED + DB_TP)) != 0) throw Failure{EINVAL};
+  if ((dbflags & ~(0u + DB_SHARED + DB_TP + DB_RECORD_LOCKS + DB_BLINK)) != 0)
+    throw Failure{EINVAL};
+  if ((dbflags & (0u + DB_SHARED + DB_TP)) == 0) dbflags = 0;
   StoreSettings settings;
   settings.path = path;
   settings.flags = static_cast<int>(given);
   settings.mode = mode;
+  settings.locks_records = type == DB_BTREE && (dbflags & DB_RECORD_LOCKS) != 0;
+  settings.passes_inner = type == DB_BTREE && (dbflags & DB_BLINK) != 0;
   const StoreOpener opener = [&](const StoreSettings &wanted) -> std::unique_ptr<Store> {
     if (dbflags == 0 || !has_file) return std::make_unique<PrivateStore>(wanted);
     return open_store(wanted, settings, type == DB_RECNO && !path.empty(), dbflags);

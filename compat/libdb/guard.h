@@ -19,6 +19,10 @@ class Guard {
   // The records of a page stay as they are until the transaction ends. Of a bucket: of its first
   // page. May end the attempt, which then runs again.
   virtual void lock(PageId /*page*/, Access /*access*/) {}
+  // The same of the records of one key alone, which may lie in that leaf, or would.
+  virtual void lock_key(PageId leaf, Bytes /*key*/, Access access) { lock(leaf, access); }
+  // The way leads through an inner page, or changes it.
+  virtual void pass(PageId /*page*/, Access /*access*/) {}
   // Without waiting.
   [[nodiscard]] virtual bool try_lock(PageId /*page*/, Access /*access*/) { return true; }
   // Of all pages, and how many records there are.

@@ -31,6 +31,8 @@ struct StoreSettings {
   std::uint64_t cache_bytes = 0;  // 0: 1 MiB
   // A change may give other records other numbers: all have locks of the database, too.
   bool has_numbers = false;
+  // Of transactions: records are locked, by their keys, where one is looked for; inner pages are.
+  bool locks_records = false, passes_inner = false;
   // Whether a page of a file may be used by the access method.
   bool (*is_sound)(const Page &page) = nullptr;
 };

@@ -139,7 +139,7 @@ Record Chain::read(Place at) const {
       break;
     }
     // Each part of a record has a block of its own.
-    if (parts.size() >= file_->header().blocks) raise_damaged(at);
+    if (parts.size() >= blocks_.blocks_end()) raise_damaged(at);
     at = read.before;
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part)

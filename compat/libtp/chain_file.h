@@ -22,6 +22,8 @@ class ChainBlocks {
  public:
   // In an instance. Throws Error(kCorrupt) where no block is.
   [[nodiscard]] virtual BlockHead &block(BlockIndex index) const = 0;
+  // Blocks are below that.
+  [[nodiscard]] virtual std::uint32_t blocks_end() const = 0;
 
  protected:
   ~ChainBlocks() = default;
@@ -36,11 +38,12 @@ class ChainFile final : public ChainBlocks {
   [[nodiscard]] const Site &site() const noexcept { return site_; }
   [[nodiscard]] const Domain &domain() const noexcept { return site_.domain(); }
 
-  // In an instance, these four.
+  // In an instance, these five.
   [[nodiscard]] ChainHeader &header() const noexcept {
     return *reinterpret_cast<ChainHeader *>(base_);
   }
   [[nodiscard]] BlockHead &block(BlockIndex index) const override;
+  [[nodiscard]] std::uint32_t blocks_end() const override { return header().blocks; }
   // Throws NoBlock.
   [[nodiscard]] BlockIndex take(BlockKind kind) const;
   void give(BlockIndex index) const;

@@ -35,7 +35,7 @@ class Copies final : public ChainBlocks {
       throw Error(Errc::kCorrupt, "tp.chains: its header is damaged");
   }
 
-  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] std::uint32_t blocks_end() const override { return count_; }
   [[nodiscard]] BlockHead &block(BlockIndex index) const override {
     if (index == BlockIndex::kNone || static_cast<std::uint32_t>(index) >= count_)
       throw Error(Errc::kCorrupt, "tp.chains names a block that is not there");
@@ -87,7 +87,7 @@ std::uint64_t Query::serial(const Environment &environment) noexcept {
 int Query::unfinished(Environment &environment, const Visit &visit) {
   TMH_ASSERT(serial(environment) != 0);
   const Copies copies(environment.managers().chains());
-  for (std::uint32_t i = 1; i < copies.count(); ++i) {
+  for (std::uint32_t i = 1; i < copies.blocks_end(); ++i) {
     const BlockHead &head = copies.block(BlockIndex{i});
     if (head.kind != BlockKind::kHead || head.last == Place::kNone) continue;
     const std::uint64_t transaction = head.transaction;

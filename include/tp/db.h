@@ -135,6 +135,13 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
  * transaction has changes in the handle. */
 #define DB_SHARED 0x1
 #define DB_TP 0x2
+/* Of trees with DB_TP; handles of a file may differ in them. Usually the leaves that a call looks at
+ * are locked.
+ * DB_RECORD_LOCKS: get, put and del of a key lock that key alone, and scans their leaves. For
+ *   transactions that meet in a leaf and not in a record. Not where `compare` is the user's.
+ * DB_BLINK: inner pages are locked, too, for a moment, as LIBTP 4.4 does it. */
+#define DB_RECORD_LOCKS 0x4
+#define DB_BLINK 0x8
 
 /* The same, and dbflags. A named file belongs to one environment (tp.h): that of tp_paper_open()
  * where the process has called it; else the folder TP_HOME; else `.tp` beside the file. The last
@@ -142,7 +149,7 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
  * it returns), which is usual, buffered or none; the process's end closes them. The file itself is
  * written when its last handle is closed.
  * TP_DBFLAGS in the environment is added to every open of a named file, of dbopen(), too: numbers,
- * or DB_SHARED and DB_TP, with | or , between them.
+ * or these names, with | or , between them.
  * A null file is in memory, and this handle's alone. */
 DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
               const void *openinfo);

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <random>
 #include <stdexcept>
@@ -168,8 +169,16 @@ class Files {
 
 class Worker {
  public:
+  // Each locks leaves, or records, or inner pages, too.
+  static int locks_of(std::uint64_t seed) {
+    constexpr int kLocks[] = {0, DB_RECORD_LOCKS, DB_BLINK, DB_RECORD_LOCKS};
+    return kLocks[seed % std::size(kLocks)];
+  }
   Worker(const std::string &folder, Notes &notes, std::uint32_t number, std::uint64_t seed)
-      : files_(folder, DB_SHARED | DB_TP), notes_(notes), number_(number), random_(seed) {}
+      : files_(folder, DB_SHARED | DB_TP | locks_of(seed)),
+        notes_(notes),
+        number_(number),
+        random_(seed) {}
 
   void run() {
     while (!notes_.stop.load() && !testing::Test::HasFailure()) {

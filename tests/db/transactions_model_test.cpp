@@ -22,7 +22,23 @@
 namespace tmh::test {
 namespace {
 
-enum class Type { kTree, kSmallTree, kDuplicates, kHash, kNumbers };
+enum class Type {
+  kTree,
+  kSmallTree,
+  kDuplicates,
+  kRecordLocks,
+  kDuplicatesOfRecordLocks,
+  kBlink,
+  kHash,
+  kNumbers
+};
+bool has_duplicates(Type type) {
+  return type == Type::kDuplicates || type == Type::kDuplicatesOfRecordLocks;
+}
+int locks_of(Type type) {
+  if (type == Type::kBlink) return DB_BLINK;
+  return type == Type::kRecordLocks || type == Type::kDuplicatesOfRecordLocks ? DB_RECORD_LOCKS : 0;
+}
 
 DBT dbt(const std::string &text) { return {const_cast<char *>(text.data()), text.size()}; }
 std::string text(const DBT &dbt) { return {static_cast<const char *>(dbt.data), dbt.size}; }
@@ -55,8 +71,8 @@ class TransactionsModelTest : public ::testing::TestWithParam<Type> {
   }
   [[nodiscard]] DB *opened() {
     BTREEINFO tree{};
-    tree.psize = GetParam() == Type::kSmallTree ? 512 : 1024;
-    tree.flags = GetParam() == Type::kDuplicates ? R_DUP : 0;
+    tree.psize = GetParam() == Type::kTree || GetParam() == Type::kDuplicates ? 1024 : 512;
+    tree.flags = has_duplicates(GetParam()) ? R_DUP : 0;
     HASHINFO table{};
     table.bsize = 512;
     RECNOINFO numbers{};
@@ -70,7 +86,7 @@ class TransactionsModelTest : public ::testing::TestWithParam<Type> {
                      GetParam() == Type::kHash      ? DB_HASH
                      : GetParam() == Type::kNumbers ? DB_RECNO
                                                     : DB_BTREE,
-                     DB_SHARED | DB_TP, info);
+                     DB_SHARED | DB_TP | locks_of(GetParam()), info);
   }
   std::string some(std::size_t bytes_max) {
     std::string made = std::to_string(random_() % 1000);
@@ -94,7 +110,7 @@ class TransactionsModelTest : public ::testing::TestWithParam<Type> {
       const int expected = is_new && !there.empty() ? 1 : 0;
       ASSERT_EQ(db_->put(db_, &k, &d, is_new ? R_NOOVERWRITE : 0), expected) << errno;
       if (expected == 0) {
-        if (GetParam() != Type::kDuplicates) there.clear();
+        if (!has_duplicates(GetParam())) there.clear();
         there.push_front(data);
       }
     }
@@ -245,7 +261,8 @@ TEST_P(TransactionsModelTest, WhatAborts) {
 
 INSTANTIATE_TEST_SUITE_P(Types, TransactionsModelTest,
                          testing::Values(Type::kTree, Type::kSmallTree, Type::kDuplicates,
-                                         Type::kHash, Type::kNumbers),
+                                         Type::kRecordLocks, Type::kDuplicatesOfRecordLocks,
+                                         Type::kBlink, Type::kHash, Type::kNumbers),
                          [](const auto &type) -> std::string {
                            switch (type.param) {
                              case Type::kTree:
@@ -254,6 +271,12 @@ INSTANTIATE_TEST_SUITE_P(Types, TransactionsModelTest,
                                return "SmallTree";
                              case Type::kDuplicates:
                                return "Duplicates";
+                             case Type::kRecordLocks:
+                               return "RecordLocks";
+                             case Type::kDuplicatesOfRecordLocks:
+                               return "DuplicatesOfRecordLocks";
+                             case Type::kBlink:
+                               return "Blink";
                              case Type::kHash:
                                return "Hash";
                              case Type::kNumbers:

@@ -21,7 +21,7 @@
 namespace tmh::db {
 
 // Kinds of locks that the environment's databases have.
-enum class LockSpace : std::uint64_t { kPages, kOpen, kDirectory };
+enum class LockSpace : std::uint64_t { kPages, kOpen, kDirectory, kRecords, kInner };
 [[nodiscard]] inline tp_object lock_object(LockSpace space, Generation generation,
                                            std::uint64_t page) noexcept {
   constexpr std::uint64_t kTag = std::uint64_t{0x6462} << 48;  // "db"

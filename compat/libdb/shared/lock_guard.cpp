@@ -12,22 +12,23 @@ namespace tmh::db {
 
 namespace {
 
-using Object = std::pair<Generation, PageId>;
+using Page = std::pair<Generation, PageId>;
 
 // What a transaction has locked: most have a few objects.
 class Held {
  public:
   // Modes, a bit for each; null: none.
-  [[nodiscard]] const std::uint32_t *find(const Object &object) const {
+  [[nodiscard]] const std::uint32_t *find(const tp_object &object) const {
     for (std::size_t i = 0; i < count_; ++i)
-      if (few_[i].first == object) return &few_[i].second;
-    const auto found = more_.find(object);
+      if (few_[i].first.space == object.space && few_[i].first.id == object.id)
+        return &few_[i].second;
+    const auto found = more_.find({object.space, object.id});
     return found != more_.end() ? &found->second : nullptr;
   }
-  [[nodiscard]] std::uint32_t &of(const Object &object) {
+  [[nodiscard]] std::uint32_t &of(const tp_object &object) {
     if (const std::uint32_t *const found = find(object); found != nullptr)
       return const_cast<std::uint32_t &>(*found);
-    if (count_ == few_.size()) return more_[object];
+    if (count_ == few_.size()) return more_[{object.space, object.id}];
     few_[count_] = {object, 0};
     return few_[count_++].second;
   }
@@ -37,9 +38,9 @@ class Held {
   }
 
  private:
-  std::array<std::pair<Object, std::uint32_t>, 24> few_{};
+  std::array<std::pair<tp_object, std::uint32_t>, 24> few_{};
   std::size_t count_ = 0;
-  std::map<Object, std::uint32_t> more_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> more_;
 };
 
 // Of the transaction that this thread has used last. A transaction is used by one thread at a time.
@@ -47,7 +48,7 @@ struct Known {
   const tp_env *env = nullptr;
   tp_id transaction = 0;
   Held modes;
-  std::set<Object> ghosts;
+  std::set<Page> ghosts;
   std::set<Generation> waiting;
   // It has changed something before this thread came: there may be ghosts that are not known.
   bool has_unknown = false;
@@ -112,7 +113,7 @@ bool LockGuard::begin(const tp_env *env, tp_txn *txn, bool goes_on) {
 
 bool LockGuard::is_exclusive(PageId page) const {
   const auto has = [&](PageId object) {
-    const std::uint32_t *const modes = known().modes.find({database_, object});
+    const std::uint32_t *const modes = known().modes.find(of_page(object));
     return modes != nullptr && is_held(*modes, TP_EXCLUSIVE);
   };
   return has(page) || has(0);
@@ -132,13 +133,13 @@ void LockGuard::let_wait() {
   notes_.clear();
 }
 
-int LockGuard::take(PageId page, tp_mode mode, std::uint64_t wait_us, bool *has_waited) {
+int LockGuard::take(const tp_object &object, tp_mode mode, std::uint64_t wait_us,
+                    bool *has_waited) {
   TMH_ASSERT(txn_ != nullptr);
   // A callback may have used another transaction.
   (void)learn(env_, txn_);
-  std::uint32_t &modes = known().modes.of({database_, page});
+  std::uint32_t &modes = known().modes.of(object);
   if (is_held(modes, mode)) return TP_OK;
-  const tp_object object = lock_object(LockSpace::kPages, database_, page);
   int error = tp_lock(txn_, object, mode, TP_TRY);
   if (error == TP_EBUSY && wait_us != TP_TRY) {
     error = tp_lock(txn_, object, mode, wait_us);
@@ -150,29 +151,53 @@ int LockGuard::take(PageId page, tp_mode mode, std::uint64_t wait_us, bool *has_
 
 int LockGuard::take_intention(bool changes, std::uint64_t wait_us, bool *has_waited) {
   if (!has_numbers_) return TP_OK;
-  return take(0, changes ? TP_INTEND_EXCLUSIVE : TP_INTEND_SHARED, wait_us, has_waited);
+  return take(of_page(0), changes ? TP_INTEND_EXCLUSIVE : TP_INTEND_SHARED, wait_us, has_waited);
 }
 
-void LockGuard::take_or_throw(PageId page, tp_mode mode, bool *has_waited) {
-  throw_unless_ok(take(page, mode, TP_FOREVER, has_waited));
+void LockGuard::take_or_throw(const tp_object &object, tp_mode mode, bool *has_waited) {
+  throw_unless_ok(take(object, mode, TP_FOREVER, has_waited));
+}
+
+bool LockGuard::decide(const tp_object &object, Access access) {
+  (void)learn(env_, txn_);
+  std::uint32_t &modes = known().modes.of(object);
+  if (access == Access::kChange) {
+    if ((modes & kLooked) != 0) ++changed_;
+    modes &= ~kLooked;
+    return true;
+  }
+  if (!goes_on_ || modes != 0) return false;
+  note_look();
+  modes |= kLooked;
+  return expects_change();
 }
 
 void LockGuard::lock(PageId page, Access access) {
-  (void)learn(env_, txn_);
-  std::uint32_t &modes = known().modes.of({database_, page});
-  bool changes = access == Access::kChange;
-  if (!changes && goes_on_ && modes == 0) {
-    note_look();
-    changes = expects_change();
-    modes |= kLooked;
-  } else if (changes && (modes & kLooked) != 0) {
-    ++changed_;
-    modes &= ~kLooked;
-  }
+  const bool changes = decide(of_page(page), access);
   bool has_waited = false;
   throw_unless_ok(take_intention(changes, TP_FOREVER, &has_waited));
-  take_or_throw(page, changes ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
+  take_or_throw(of_page(page), changes ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
   if (has_waited) throw Retry{};
+}
+
+// Of keys of one hash the locks are one.
+void LockGuard::lock_key(PageId leaf, Bytes key, Access access) {
+  if (!locks_records_) return lock(leaf, access);
+  const tp_object record = lock_object(LockSpace::kRecords, database_, digest_of(key).hash);
+  const bool changes = decide(record, access);
+  bool has_waited = false;
+  take_or_throw(of_page(leaf), changes ? TP_INTEND_EXCLUSIVE : TP_INTEND_SHARED, &has_waited);
+  take_or_throw(record, changes ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
+  if (has_waited) throw Retry{};
+}
+
+// Nothing is held that a holder of this waits for: it gives it back at once.
+void LockGuard::pass(PageId page, Access access) {
+  if (!passes_inner_) return;
+  const tp_mode mode = access == Access::kChange ? TP_EXCLUSIVE : TP_SHARED;
+  const tp_object object = lock_object(LockSpace::kInner, database_, page);
+  throw_unless_ok(tp_lock(txn_, object, mode, TP_FOREVER));
+  throw_unless_ok(tp_unlock(txn_, object, mode));
 }
 
 void LockGuard::note_look() noexcept {
@@ -185,12 +210,12 @@ void LockGuard::note_look() noexcept {
 bool LockGuard::try_lock(PageId page, Access access) {
   const bool changes = access == Access::kChange;
   return take_intention(changes, TP_TRY, nullptr) == TP_OK &&
-         take(page, changes ? TP_EXCLUSIVE : TP_SHARED, TP_TRY, nullptr) == TP_OK;
+         take(of_page(page), changes ? TP_EXCLUSIVE : TP_SHARED, TP_TRY, nullptr) == TP_OK;
 }
 
 void LockGuard::lock_all(Access access) {
   bool has_waited = false;
-  take_or_throw(0, access == Access::kChange ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
+  take_or_throw(of_page(0), access == Access::kChange ? TP_EXCLUSIVE : TP_SHARED, &has_waited);
   if (has_waited) throw Retry{};
 }
 

@@ -5,6 +5,8 @@
 //            have to be taken back. What is looked at is locked for changes at once where most of
 //            what was looked at lately was then changed: two that have looked would wait for each
 //            other.
+//            locks_records: a call of one key locks that, under an intention lock of the leaf, so
+//            that scans keep it out. passes_inner: inner pages are locked, for a moment.
 // Errors:    Failure: EDEADLK, ETIMEDOUT. Retry: it has waited, and what was read is old.
 // Contexts:  one thread. Not in a step.
 #pragma once
@@ -19,6 +21,7 @@
 
 #include "compat/libdb/guard.h"
 #include "compat/libdb/shared/environment.h"
+#include "compat/libdb/store.h"
 
 namespace tmh::db {
 
@@ -27,8 +30,11 @@ struct Retry {};
 
 class LockGuard final : public Guard {
  public:
-  LockGuard(Generation database, bool has_numbers) noexcept
-      : database_(database), has_numbers_(has_numbers) {}
+  LockGuard(Generation database, const StoreSettings &settings) noexcept
+      : database_(database),
+        has_numbers_(settings.has_numbers),
+        locks_records_(settings.locks_records),
+        passes_inner_(settings.passes_inner) {}
 
   // goes_on: the transaction has other operations behind this one. True: this thread has not seen
   // it before.
@@ -36,7 +42,9 @@ class LockGuard final : public Guard {
   void begin_attempt() noexcept { notes_.clear(); }
   // The transaction stores something that may have to be taken back. TP_OK, or why not. In a step,
   // too.
-  [[nodiscard]] int lock_database() { return take(0, TP_INTEND_EXCLUSIVE, TP_TRY, nullptr); }
+  [[nodiscard]] int lock_database() {
+    return take(of_page(0), TP_INTEND_EXCLUSIVE, TP_TRY, nullptr);
+  }
   // No other transaction changes the page before this one's end.
   [[nodiscard]] bool is_exclusive(PageId page) const;
   // In a step: undo records of what waits, and of this attempt.
@@ -54,6 +62,8 @@ class LockGuard final : public Guard {
   static void tell(Generation database, bool is_waiting) noexcept;
 
   void lock(PageId page, Access access) override;
+  void lock_key(PageId leaf, Bytes key, Access access) override;
+  void pass(PageId page, Access access) override;
   [[nodiscard]] bool try_lock(PageId page, Access access) override;
   void lock_all(Access access) override;
   [[nodiscard]] bool keeps_undo() const override { return goes_on_; }
@@ -62,13 +72,19 @@ class LockGuard final : public Guard {
   void note_ghost(PageId page) override;
 
  private:
+  [[nodiscard]] tp_object of_page(std::uint64_t page) const noexcept {
+    return lock_object(LockSpace::kPages, database_, page);
+  }
   [[nodiscard]] int take_intention(bool changes, std::uint64_t wait_us, bool *has_waited);
   // TP_OK, or why not. has_waited: may be null.
-  [[nodiscard]] int take(PageId page, tp_mode mode, std::uint64_t wait_us, bool *has_waited);
-  void take_or_throw(PageId page, tp_mode mode, bool *has_waited);
+  [[nodiscard]] int take(const tp_object &object, tp_mode mode, std::uint64_t wait_us,
+                         bool *has_waited);
+  void take_or_throw(const tp_object &object, tp_mode mode, bool *has_waited);
+  // Will what is looked at be changed?
+  [[nodiscard]] bool decide(const tp_object &object, Access access);
 
   const Generation database_;
-  const bool has_numbers_;
+  const bool has_numbers_, locks_records_, passes_inner_;
   // Of the last pages that were looked at, how many were changed behind that.
   [[nodiscard]] bool expects_change() const noexcept { return 2 * changed_ > looked_; }
   void note_look() noexcept;

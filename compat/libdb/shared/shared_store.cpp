@@ -30,7 +30,7 @@ SharedStore::SharedStore(const std::shared_ptr<Environment> &environment,
                          const StoreSettings &settings, SharedFile::Content content, Kind kind)
     : file_(environment, settings, content, kind == Kind::kTransactions),
       kind_(kind),
-      locks_(file_.generation(), settings.has_numbers) {
+      locks_(file_.generation(), settings) {
   is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
   attach(settings.is_sound);
   is_new_ = page_end() == 1;
