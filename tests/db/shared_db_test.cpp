@@ -7,6 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csetjmp>
 #include <string>
@@ -146,6 +150,56 @@ TEST_F(SharedDbTest, ACursorKeepsItsPlaceAmongDuplicates) {
   EXPECT_EQ(seen, "012345");
   close(db);
   close(other);
+}
+
+// A program that ends without closing leaves its records to the file of that name, and not to
+// another one that has its inode.
+TEST_F(SharedDbTest, AFileThatGetsARemovedOnesInode) {
+  ASSERT_EQ(tp_paper_close(), TP_OK);
+  const std::string file = folder_ / "text";
+  const auto open_text = [&] {
+    return tp_dbopen(file.c_str(), O_RDWR | O_CREAT, 0600, DB_RECNO, DB_SHARED | DB_TP, nullptr);
+  };
+  const auto first = [](DB *db) {
+    DBT k{}, d{};
+    return db->seq(db, &k, &d, R_FIRST) == 0
+               ? std::string(static_cast<const char *>(d.data), d.size)
+               : std::string("none");
+  };
+  const auto leave_a_record = [&] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (tp_paper_open((folder_ / "home").c_str(), nullptr) != TP_OK) ::_exit(1);
+      DB *const db = open_text();
+      recno_t number = 1;
+      DBT k{&number, sizeof number};
+      const DBT d = dbt("left");
+      ::_exit(db != nullptr && db->put(db, &k, &d, 0) == 0 ? 0 : 2);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    struct stat found {};
+    EXPECT_EQ(::stat(file.c_str(), &found), 0);
+    return found.st_ino;
+  };
+  (void)leave_a_record();
+  ASSERT_EQ(tp_paper_open((folder_ / "home").c_str(), nullptr), TP_OK);
+  DB *db = open_text();
+  ASSERT_NE(db, nullptr);
+  EXPECT_EQ(first(db), "left");
+  close(db);
+  ASSERT_EQ(tp_paper_close(), TP_OK);
+  ::unlink(file.c_str());
+  const ino_t inode = leave_a_record();
+  ::unlink(file.c_str());
+  ASSERT_EQ(tp_paper_open((folder_ / "home").c_str(), nullptr), TP_OK);
+  db = open_text();
+  ASSERT_NE(db, nullptr);
+  struct stat found {};
+  ASSERT_EQ(::stat(file.c_str(), &found), 0);
+  EXPECT_EQ(first(db), "none") << (found.st_ino == inode ? "the same inode" : "another inode");
+  close(db);
 }
 
 }  // namespace

@@ -125,6 +125,7 @@ PoolEntry *Pool::add() const {
   header().next_generation = generation + 1;
   free->device = 0;
   free->inode = 0;
+  free->birth = 0;
   free->stamp = 0;
   free->next_stamp = 0;
   free->page_bytes = 0;

@@ -50,8 +50,9 @@ struct PoolEntry {
   field<std::uint32_t> kind;  // of its handles: 1: transactions
   field<Extent> direct[kDirect];
   field<Extent> maps[kMaps];
+  field<std::uint64_t> birth;  // of the file; 0: not known
 };
-static_assert(sizeof(PoolEntry) == 248);
+static_assert(sizeof(PoolEntry) == 256);
 
 // Page 0 of a database.
 struct PoolHead {

@@ -15,6 +15,7 @@
 
 #include "compat/libdb/failure.h"
 #include "compat/libdb/file_bytes.h"
+#include "compat/libdb/shared/file_birth.h"
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/slots.h"
 #include "compat/libdb/undo_record.h"
@@ -153,6 +154,7 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     is_owned = head.owner != 0;
     if (head.owner != 0 && head.owner != environment_->mark()) throw Failure{EBUSY};
   }
+  const std::uint64_t birth = birth_of(file_);
   std::vector<Generation> replaced;
   change([&](const Pool &pool) {
     replaced.clear();
@@ -161,10 +163,11 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     if (entry_ != nullptr) {
       // Its maker would have the directory's lock: it is dead.
       const bool is_whole = (entry_->flags & PoolEntry::kMaking) == 0;
-      const bool is_same =
+      const bool is_of_file = birth == 0 || entry_->birth == 0 || entry_->birth == birth;
+      const bool has_content =
           (stamp != 0 && (entry_->stamp == stamp || entry_->next_stamp == stamp)) ||
           (entry_->flags & PoolEntry::kWriting) != 0;
-      if (is_whole && is_same && !is_emptied) {
+      if (is_whole && is_of_file && has_content && !is_emptied) {
         generation_ = entry_->generation;
       } else {
         entry_->flags = entry_->flags | PoolEntry::kReplaced;
@@ -222,12 +225,14 @@ void SharedFile::make_entry(const StoreSettings &settings) {
             ? settings.page_bytes
             : std::clamp(static_cast<std::uint32_t>(found.st_blksize), kPageBytesMin, 8192u);
   }
+  const std::uint64_t birth = birth_of(file_);
   // A file that may not be written keeps what it has: without a stamp it is read in each time.
   head.stamp = content_ == Content::kText ? text_stamp() : is_writable_ ? new_stamp() : head.stamp;
   change([&](const Pool &pool) {
     PoolEntry *const entry = pool.add();
     entry->device = found.st_dev;
     entry->inode = found.st_ino;
+    entry->birth = birth;
     entry->stamp = head.stamp;
     entry->next_stamp = head.stamp;
     entry->page_bytes = head.page_bytes;

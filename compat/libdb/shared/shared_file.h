@@ -2,8 +2,8 @@
 // Shape:     the file has the database's pages as they were when its last handle was closed, so
 //            that it can be copied, and opened by a program alone. The pool has what is newer.
 //            Which belongs to which: the file's inode, and a stamp that both have. A file with
-//            another stamp has been replaced: it is read in anew. Of a text the stamp is a digest
-//            of its bytes.
+//            another stamp, or another birth, has been replaced: it is read in anew. Of a text the
+//            stamp is a digest of its bytes.
 //            While there is something newer, the file's `owner` names the environment.
 // Invariant: databases are opened and closed one after the other (the directory's lock). Who has
 //            one open holds its lock of opening, which ends with the process.
