@@ -37,6 +37,9 @@ void HashTable::make(Head head) {
   Store::Change change(store_);
   if (make_directory() != kRoot) throw Failure{EINVAL};
   set_first_page(&head, 0, make_leaf());
+  // Two, as 1.85.
+  head.last_bucket = 1;
+  set_first_page(&head, 1, make_leaf());
   set_head(head);
   change.commit();
 }
