@@ -7,6 +7,7 @@
 #include "compat/libdb/guard.h"
 #include "compat/libdb/slots.h"
 #include "compat/libdb/store.h"
+#include "platform/assert.h"
 
 namespace tmh::db {
 
@@ -37,6 +38,7 @@ class TreeLocks {
   // Its items go to another page, or it goes: transactions that hold a leaf for some records of it
   // end first.
   void change_page(PageId id) {
+    TMH_ASSERT(id != 0);
     if (Slots(store_.read(id)).kind() == PageKind::kLeaf)
       store_.guard().lock(id, Access::kChange);
     else

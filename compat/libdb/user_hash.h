@@ -1,6 +1,5 @@
 // compat/libdb/user_hash.h -- the user's hash function, or the one that 1.85 has: scans of small
 // tables then have its order.
-// Source:    Bernstein: times 33, plus the byte.
 #pragma once
 
 #include <cstddef>

@@ -135,8 +135,8 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
  * transaction has changes in the handle. */
 #define DB_SHARED 0x1
 #define DB_TP 0x2
-/* Of trees with DB_TP; handles of a file may differ in them. Usually the leaves that a call looks at
- * are locked.
+/* Of trees with DB_TP; handles of a file may differ in them. Usually a call locks the leaves that
+ * it looks at.
  * DB_RECORD_LOCKS: get, put and del of a key lock that key alone, and scans their leaves. For
  *   transactions that meet in a leaf and not in a record. Not where `compare` is the user's.
  * DB_BLINK: inner pages are locked, too, for a moment, as LIBTP 4.4 does it. */

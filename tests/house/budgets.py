@@ -28,7 +28,6 @@ EXCEPTIONS = {
     "docs/man/tmh.1": 5280,
     "docs/measurements.md": 6590,
     "docs/options.md": 2490,
-    "docs/from-lmdb-bdb-pmdk-interprocess.md": 1520,
     "docs/sources.md": 1785,
     "examples/inverted_index/README.md": 2380,
     "hierarchy/exchange/PROTOCOL.md": 7390,

@@ -6,8 +6,8 @@
 
 namespace tmh::db {
 
-// A digest of when the file was made, and of its inode's generation, as far as its file system tells
-// them. 0: it tells neither.
+// A digest of when the file was made, and of its inode's generation, as far as its file system
+// tells them. 0: it tells neither.
 [[nodiscard]] std::uint64_t birth_of(int file) noexcept;
 
 }  // namespace tmh::db

@@ -41,6 +41,7 @@ void QueryStore::load_bytes(const std::byte *from, std::byte *to, std::uint32_t 
 
 std::vector<Extent> QueryStore::extents() const {
   const PoolEntry &copy = entry();
+  TMH_ASSERT(copy.generation == generation());
   std::vector<Extent> all(copy.extents);
   std::vector<Extent> map;
   for (std::uint32_t i = 0; i < all.size(); ++i) {
