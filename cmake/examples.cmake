@@ -52,6 +52,14 @@ foreach(source ${tmh_tp_examples})
   tmh_add_program_test(example.libtp.${name} "quick;example" tp_${name})
 endforeach()
 
+# A program that knows db(3) alone: Perl's DB_File on libtmh-db. Sanitizers must come first in a
+# process, and Perl has none.
+if(TMH_BUILD_TESTS AND NOT TMH_SANITIZE)
+  add_test(NAME example.libtp.perl
+    COMMAND "${PROJECT_SOURCE_DIR}/examples/libtp/perl_words" "${PROJECT_BINARY_DIR}")
+  set_tests_properties(example.libtp.perl PROPERTIES LABELS "full;example" SKIP_RETURN_CODE 77)
+endif()
+
 # 3. The demo.
 file(GLOB tmh_demo CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/inverted_index/*.cpp")
 if(tmh_demo)
