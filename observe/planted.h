@@ -115,6 +115,9 @@ enum class Planted : std::uint64_t {
   // Locks go before the commit point; a commit is acknowledged before it is in the log.
   kUnlockedTooSoon = 1ull << 45,
   kToldTooSoon = 1ull << 46,
+
+  // Files of dbopen(): a file's head says that it is whole before its pages are durable.
+  kHeadTooSoon = 1ull << 47,
 };
 
 #ifdef TMH_PLANTED_FAULTS

@@ -47,8 +47,7 @@ PrivateStore::~PrivateStore() {
 }
 
 void PrivateStore::open_file(const StoreSettings &settings) {
-  file_ = ::open(settings.path.c_str(), settings.flags | O_CLOEXEC, settings.mode);
-  if (file_ < 0) fail(errno);
+  file_ = db::open_file(settings.path, settings.flags, settings.mode);
   struct stat found {};
   if (::fstat(file_, &found) != 0) fail(errno);
   if (!S_ISREG(found.st_mode)) fail(EINVAL);
@@ -124,7 +123,7 @@ void PrivateStore::sync(Operation<void> write_text) {
     if (frames_[page] != nullptr && frames_[page]->is_dirty)
       write_back(static_cast<PageId>(page), frames_[page].get());
   if (is_head_dirty_) write_head();
-  if (::fsync(file_) != 0) fail(errno);
+  sync_file(file_);
 }
 
 }  // namespace tmh::db

@@ -21,8 +21,7 @@ TextFile::TextFile(const Settings &settings)
     : record_bytes_(settings.record_bytes), end_(settings.end) {
   if (settings.path.empty()) return;
   is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
-  file_ = ::open(settings.path.c_str(), settings.flags | O_CLOEXEC, settings.mode);
-  if (file_ < 0) throw Failure{errno};
+  file_ = open_file(settings.path, settings.flags, settings.mode);
   if (::lseek(file_, 0, SEEK_CUR) < 0 && is_writable_) {
     ::close(file_);
     throw Failure{EINVAL};
@@ -81,7 +80,7 @@ void TextFile::Writer::flush() {
 void TextFile::Writer::finish() {
   TMH_ASSERT(file_.file_ >= 0 && file_.is_writable_);
   flush();
-  if (::ftruncate(file_.file_, static_cast<off_t>(written_)) != 0) throw Failure{errno};
+  set_length(file_.file_, written_);
 }
 
 }  // namespace tmh::db

@@ -142,7 +142,7 @@ Environment::Environment(std::string home)
     if (::stat(home_.c_str(), &found) != 0) throw Failure{errno};
     device_ = found.st_dev;
     inode_ = found.st_ino;
-    pool_ = std::make_unique<Pool>(domain_);
+    pool_ = std::make_unique<Pool>(domain_, device_, inode_);
     // What waits for it, of an earlier life or of the dead, is undone now.
     tp_type type{};
     type.type = kUndoType;
@@ -151,6 +151,8 @@ Environment::Environment(std::string home)
     type.context = pool_.get();
     type.flags = TP_FIELDS;
     throw_unless_ok(tp_record_type(env_, &type));
+    // Before a file names it as its owner: the pool's mark.
+    if (is_durable()) throw_unless_ok(tp_log_flush(env_));
   } catch (...) {
     close();
     throw;

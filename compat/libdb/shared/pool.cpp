@@ -31,15 +31,22 @@ Segment Pool::map(const Domain &domain) {
   return domain.map(kFile, options);
 }
 
-Pool::Pool(const Domain &domain)
+Pool::Pool(const Domain &domain, std::uint64_t device, std::uint64_t inode)
     : segment_(map(domain)), site_(domain, "db"), base_(segment_.data()) {
   const std::uint64_t new_mark = random_mark();
   const bool is_known = atomically(site_, Durability::kBuffered, [&](Fields) {
     Header &made = header();
     if (made.magic != 0) {
       mark_ = made.mark;
-      return made.magic == kMagic;
+      if (made.magic != kMagic) return false;
+      if (made.device == device && made.inode == inode) return true;
+      made.device = device;
+      made.inode = inode;
+      for_each([](PoolEntry *entry) { entry->flags = entry->flags | PoolEntry::kMoved; });
+      return true;
     }
+    made.device = device;
+    made.inode = inode;
     made.mark = new_mark;
     mark_ = new_mark;
     made.next_generation = 1;
@@ -91,8 +98,20 @@ PoolEntry *Pool::find(std::uint64_t device, std::uint64_t inode) const {
   PoolEntry *found = nullptr;
   for_each([&](PoolEntry *entry) {
     if (entry->inode == inode && entry->device == device &&
-        (entry->flags & PoolEntry::kReplaced) == 0)
+        (entry->flags & (PoolEntry::kReplaced | PoolEntry::kMoved)) == 0)
       found = entry;
+  });
+  return found;
+}
+
+PoolEntry *Pool::find_moved(std::uint64_t stamp, std::uint64_t name, bool of_name) const {
+  PoolEntry *found = nullptr;
+  for_each([&](PoolEntry *entry) {
+    const std::uint32_t flags = entry->flags;
+    if ((flags & PoolEntry::kMoved) == 0 || (flags & PoolEntry::kReplaced) != 0) return;
+    if (of_name && entry->name != name) return;
+    const bool has_stamp = stamp != 0 && (entry->stamp == stamp || entry->next_stamp == stamp);
+    if (has_stamp || (of_name && (flags & PoolEntry::kWriting) != 0)) found = entry;
   });
   return found;
 }
@@ -132,6 +151,7 @@ PoolEntry *Pool::add() const {
   free->extents = 0;
   free->flags = 0;
   free->kind = 0;
+  free->name = 0;
   free->generation = generation;
   return free;
 }

@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kVersionAt = 24;
 
 // Of a database, in the table.
 struct PoolEntry {
-  static constexpr std::uint32_t kDirect = 16, kMaps = 32;
+  static constexpr std::uint32_t kDirect = 16, kMaps = 31;
   static constexpr std::uint32_t kExtentsOfMap = kExtentBytes / sizeof(Extent);
 
   enum Flags : std::uint32_t {
@@ -40,6 +40,7 @@ struct PoolEntry {
     kChanged = 2,   // since its file was written
     kReplaced = 4,  // its file is another one's: it ends with its last handle
     kWriting = 8,   // its text is being written
+    kMoved = 16,    // its file has another inode than the entry says
   };
 
   field<Generation> generation;  // 0: free
@@ -51,6 +52,7 @@ struct PoolEntry {
   field<Extent> direct[kDirect];
   field<Extent> maps[kMaps];
   field<std::uint64_t> birth;  // of the file; 0: not known
+  field<std::uint64_t> name;  // of the file, without folders: a digest
 };
 static_assert(sizeof(PoolEntry) == 256);
 
@@ -69,7 +71,9 @@ class Pool {
   static constexpr std::uint64_t kBytesMax = std::uint64_t{64} << 30;
 
   // Maps it, and makes it where there is none. Throws Error(kCorrupt): it is something else.
-  explicit Pool(const Domain &domain);
+  // device, inode: of the folder. Where they are new, with a copy, or behind a boot, those of files
+  // are, too: files are then known by their stamps.
+  Pool(const Domain &domain, std::uint64_t device, std::uint64_t inode);
 
   [[nodiscard]] const Site &site() const noexcept { return site_; }
   // Tells it from other pools, wherever they lie. Not 0.
@@ -78,6 +82,8 @@ class Pool {
   // In an instance, the rest. Null: there is none.
   [[nodiscard]] PoolEntry *find(std::uint64_t device, std::uint64_t inode) const;
   [[nodiscard]] PoolEntry *find(Generation generation) const;
+  // Of one whose file has moved: by what the file says. of_name: that name alone.
+  [[nodiscard]] PoolEntry *find_moved(std::uint64_t stamp, std::uint64_t name, bool of_name) const;
   // A new one, of no pages.
   [[nodiscard]] PoolEntry *add() const;
   // Its pages are free.
@@ -115,6 +121,7 @@ class Pool {
     field<Generation> next_generation;
     field<Extent> extents_end, first_free;
     field<std::uint64_t> mark;
+    field<std::uint64_t> device, inode;  // of the folder
   };
   struct TableHead {
     field<Extent> next;

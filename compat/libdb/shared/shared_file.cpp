@@ -19,6 +19,7 @@
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/slots.h"
 #include "compat/libdb/undo_record.h"
+#include "observe/planted.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
@@ -37,24 +38,27 @@ namespace {
   return found;
 }
 
+[[nodiscard]] std::uint64_t digest_of_name(const std::string &path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return digest_of({reinterpret_cast<const std::byte *>(name.data()), name.size()}).hash;
+}
+
+// The file's maker has written no page: the power went before what it wrote was durable.
+[[nodiscard]] bool is_blank(int file, std::uint64_t file_bytes) {
+  if (file_bytes > kPageBytesMax) return false;
+  std::vector<std::byte> bytes(file_bytes);
+  bytes.resize(read_at(file, bytes.data(), bytes.size(), 0));
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte at) { return at == std::byte{0}; });
+}
+
 // The head, where the file has one of ours; all zeros: it is empty.
 [[nodiscard]] FileHead head_of(int file) {
   FileHead head{};
   const auto bytes = static_cast<std::uint64_t>(status_of(file).st_size);
-  if (bytes == 0) return head;
+  if (bytes == 0 || is_blank(file, bytes)) return head;
   if (read_at(file, &head, sizeof head, 0) != sizeof head || !is_sound(head, bytes))
     throw Failure{EINVAL};
   return head;
-}
-
-void sync_folder_of(const std::string &path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (opened < 0) throw Failure{errno};
-  const int error = ::fsync(opened) != 0 ? errno : 0;
-  ::close(opened);
-  if (error != 0) throw Failure{error};
 }
 
 }  // namespace
@@ -85,8 +89,7 @@ SharedFile::SharedFile(std::shared_ptr<Environment> environment, const StoreSett
   try {
     throw_unless_ok(lock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE, TP_FOREVER));
     is_directory_locked_ = true;
-    file_ = ::open(settings.path.c_str(), (settings.flags & ~O_TRUNC) | O_CLOEXEC, settings.mode);
-    if (file_ < 0) throw Failure{errno};
+    file_ = open_file(settings.path, settings.flags & ~O_TRUNC, settings.mode);
     is_writable_ = (settings.flags & O_ACCMODE) == O_RDWR;
     open_entry(settings);
     check_kind();
@@ -143,7 +146,7 @@ void SharedFile::open_entry(const StoreSettings &settings) {
   const struct stat found = status_of(file_);
   if (!S_ISREG(found.st_mode)) throw Failure{EINVAL};
   const bool is_emptied = (settings.flags & O_TRUNC) != 0;
-  if (is_emptied && ::ftruncate(file_, 0) != 0) throw Failure{errno};
+  if (is_emptied) set_length(file_, 0);
   std::uint64_t stamp = 0;
   bool is_owned = false;
   if (!is_emptied && content_ == Content::kText) {
@@ -155,11 +158,21 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     if (head.owner != 0 && head.owner != environment_->mark()) throw Failure{EBUSY};
   }
   const std::uint64_t birth = birth_of(file_);
+  const std::uint64_t name = digest_of_name(settings.path);
   std::vector<Generation> replaced;
   change([&](const Pool &pool) {
     replaced.clear();
     generation_ = 0;
     entry_ = pool.find(found.st_dev, found.st_ino);
+    if (entry_ == nullptr && !is_emptied) {
+      entry_ = pool.find_moved(stamp, name, content_ == Content::kText);
+      if (entry_ != nullptr) {
+        entry_->device = found.st_dev;
+        entry_->inode = found.st_ino;
+        entry_->birth = birth;
+        entry_->flags = entry_->flags & ~PoolEntry::kMoved;
+      }
+    }
     if (entry_ != nullptr) {
       // Its maker would have the directory's lock: it is dead.
       const bool is_whole = (entry_->flags & PoolEntry::kMaking) == 0;
@@ -181,10 +194,12 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     if (is_alone(generation)) drop(generation);
   }
   if (generation_ == 0) return make_entry(settings);
-  if (content_ != Content::kPages || !is_writable_ || is_owned) return;
-  write_stamp(stamp, environment_->mark());
+  if (content_ != Content::kPages || !is_writable_) return;
+  // The one that has written it may have died at once.
+  if (is_owned && !is_alone(generation_)) return;
+  if (!is_owned) write_stamp(stamp, environment_->mark());
   // Before the first commit: a private opener behind a power cut is refused.
-  if (environment_->is_durable() && ::fsync(file_) != 0) throw Failure{errno};
+  if (environment_->is_durable()) sync_file(file_);
 }
 
 // Databases whose files have all that they have: files that were removed since are among them.
@@ -195,7 +210,7 @@ void SharedFile::make_room() {
     if (!pool.is_full()) return;
     pool.for_each([&](PoolEntry *entry) {
       // The maker of one that is not finished had the directory's lock: it is dead, or has failed.
-      const std::uint32_t flags = entry->flags;
+      const std::uint32_t flags = entry->flags & ~PoolEntry::kMoved;
       if (flags == 0 || (flags & PoolEntry::kMaking) != 0) whole.push_back(entry->generation);
     });
   });
@@ -213,6 +228,7 @@ void SharedFile::drop(Generation generation) {
 void SharedFile::make_entry(const StoreSettings &settings) {
   make_room();
   const struct stat found = status_of(file_);
+  const std::uint64_t name = digest_of_name(settings.path);
   FileHead head = content_ == Content::kPages ? head_of(file_) : FileHead{};
   const bool is_empty = head.page_bytes == 0;
   is_file_new_ = is_empty && content_ == Content::kPages;
@@ -233,6 +249,7 @@ void SharedFile::make_entry(const StoreSettings &settings) {
     entry->device = found.st_dev;
     entry->inode = found.st_ino;
     entry->birth = birth;
+    entry->name = name;
     entry->stamp = head.stamp;
     entry->next_stamp = head.stamp;
     entry->page_bytes = head.page_bytes;
@@ -246,13 +263,18 @@ void SharedFile::make_entry(const StoreSettings &settings) {
     generation_ = entry->generation;
   });
   if (!is_empty) read_in(head, settings.is_sound);
-  if (content_ == Content::kText || !is_writable_) return;
+  if (!is_writable_) return;
+  if (content_ == Content::kText) {
+    if (environment_->is_durable() && (settings.flags & O_CREAT) != 0)
+      sync_folder_of(settings.path);
+    return;
+  }
   head.owner = environment_->mark();
   std::vector<std::byte> page(is_empty ? head.page_bytes : sizeof head);
   std::memcpy(page.data(), &head, sizeof head);
   write_at(file_, page.data(), page.size(), 0);
   if (!environment_->is_durable()) return;
-  if (::fsync(file_) != 0) throw Failure{errno};
+  sync_file(file_);
   sync_folder_of(settings.path);
 }
 
@@ -370,12 +392,13 @@ void SharedFile::write_if_alone(Operation<void> write_text, bool comes_back) {
     return PoolEntry::kReplaced;
   });
   if ((flags & PoolEntry::kReplaced) != 0) return;
-  if ((flags & PoolEntry::kChanged) != 0) return write_file(write_text);
+  if ((flags & (PoolEntry::kChanged | PoolEntry::kWriting)) != 0)
+    return write_file(write_text, comes_back);
   // The file is whole.
   if (content_ == Content::kPages && is_writable_ && !comes_back) write_stamp(stamp, 0);
 }
 
-void SharedFile::write_file(Operation<void> write_text) {
+void SharedFile::write_file(Operation<void> write_text, bool comes_back) {
   // What a reader closes last stays newer in the pool.
   if (!is_writable_) return;
   if (content_ == Content::kText) {
@@ -384,6 +407,8 @@ void SharedFile::write_file(Operation<void> write_text) {
     });
     throw_unless_ok(tp_log_flush(environment_->env()));
     write_text();
+    // Before the pool says that the text is whole.
+    if (environment_->is_durable()) sync_file(file_);
     const std::uint64_t stamp = text_stamp();
     change([&](const Pool &) {
       entry_->stamp = stamp;
@@ -424,14 +449,18 @@ void SharedFile::write_file(Operation<void> write_text) {
       write_at(file_, slots.data() + std::size_t{page - begin} * slot, head.page_bytes,
                std::uint64_t{page} * head.page_bytes);
   }
-  if (::ftruncate(file_, static_cast<off_t>(std::uint64_t{head.page_end} * head.page_bytes)) != 0)
-    throw Failure{errno};
+  set_length(file_, std::uint64_t{head.page_end} * head.page_bytes);
   // Before the head says that the file is whole.
-  if (environment_->is_durable() && ::fsync(file_) != 0) throw Failure{errno};
+  if (environment_->is_durable() && !observe::is_planted(observe::Planted::kHeadTooSoon))
+    sync_file(file_);
   head.stamp = stamp;
+  // A handle that goes on may change it at once.
+  head.owner = comes_back ? environment_->mark() : 0;
   std::vector<std::byte> first(head.page_bytes);
   std::memcpy(first.data(), &head, sizeof head);
   write_at(file_, first.data(), first.size(), 0);
+  // Before the pool says so.
+  if (environment_->is_durable()) sync_file(file_);
   change([&](const Pool &) {
     entry_->stamp = stamp;
     entry_->flags = entry_->flags & ~PoolEntry::kChanged;

@@ -59,7 +59,7 @@ class SharedFile {
   void drop(Generation generation);
   void make_entry(const StoreSettings &settings);
   void read_in(const FileHead &head, bool (*is_sound)(const Page &page));
-  void write_file(Operation<void> write_text);
+  void write_file(Operation<void> write_text, bool comes_back);
   void write_stamp(std::uint64_t stamp, std::uint64_t owner) const;
   [[nodiscard]] std::uint64_t text_stamp() const;
   [[nodiscard]] bool is_alone(Generation database);
