@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kVersionAt = 24;
 
 // Of a database, in the table.
 struct PoolEntry {
-  static constexpr std::uint32_t kDirect = 16, kMaps = 31;
+  static constexpr std::uint32_t kDirect = 16, kMaps = 30;
   static constexpr std::uint32_t kExtentsOfMap = kExtentBytes / sizeof(Extent);
 
   enum Flags : std::uint32_t {
