@@ -123,7 +123,26 @@ namespace tmh::observe {
   X(kTpCommitted, "tp-committed")       /* tp: committed, the locks are held */                    \
   X(kTpUnlocked, "tp-unlocked")         /* tp: the locks are gone, nobody is told */               \
   X(kTpUndone, "tp-undone")             /* tp: a record is undone, others may be left */           \
-  X(kTpAdopted, "tp-adopted")           /* tp: a transaction of an earlier life has its locks */
+  X(kTpAdopted, "tp-adopted")           /* tp: a transaction of an earlier life has its locks */   \
+  X(kDbChanged, "db-changed")           /* db: a call's changes are in copies, not stored */       \
+  X(kDbStored, "db-stored")             /* db: they are stored, the caller is not told */          \
+  X(kDbGrown, "db-grown")       /* db: so are new pages: of a split, long data, a bucket */        \
+  X(kDbWaits, "db-waits")       /* db: they wait for the transaction's end */                      \
+  X(kDbStoring, "db-storing")   /* db: what waits is stored, in a step that goes on */             \
+  X(kDbUndoing, "db-undoing")   /* db: a change is taken back, in a step that goes on */           \
+  X(kDbMade, "db-made")         /* db: a file has an entry, no page, and no owner */               \
+  X(kDbReadIn, "db-read-in")    /* db: its pages are in the pool, the file says nothing */         \
+  X(kDbOwned, "db-owned")       /* db: the file names its owner, the entry is not whole */         \
+  X(kDbOpened, "db-opened")     /* db: the entry is whole, the directory locked */                 \
+  X(kDbLeaves, "db-leaves")     /* db: a handle's lock is gone, nothing is written */              \
+  X(kDbExports, "db-exports")   /* db: the entry knows the file's next stamp */                    \
+  X(kDbExtent, "db-extent")     /* db: some pages are in the file */                               \
+  X(kDbPages, "db-pages")       /* db: all are, its head is the old one */                         \
+  X(kDbHead, "db-head")         /* db: the head is new, the entry says changed */                  \
+  X(kDbExported, "db-exported") /* db: the entry says that the file is whole */                    \
+  X(kDbText, "db-text")         /* db: a text is about to be written */                            \
+  X(kDbTextEnd, "db-text-end")  /* db: it is written, the entry does not say so */                 \
+  X(kDbDropped, "db-dropped")   /* db: an entry is gone, with its pages */
 
 #define TMH_GAPS(X)                                                                                \
   X(kGapBeginLooked, "begin-looked")       /* fast begin: the views stand, nothing announced */    \

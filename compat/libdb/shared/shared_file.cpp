@@ -20,6 +20,7 @@
 #include "compat/libdb/slots.h"
 #include "compat/libdb/undo_record.h"
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
@@ -223,6 +224,7 @@ void SharedFile::drop(Generation generation) {
   change([&](const Pool &pool) {
     if (PoolEntry *const entry = pool.find(generation); entry != nullptr) pool.drop(entry);
   });
+  observe::step(observe::Step::kDbDropped);
 }
 
 void SharedFile::make_entry(const StoreSettings &settings) {
@@ -262,7 +264,9 @@ void SharedFile::make_entry(const StoreSettings &settings) {
     entry_ = entry;
     generation_ = entry->generation;
   });
+  observe::step(observe::Step::kDbMade);
   if (!is_empty) read_in(head, settings.is_sound);
+  observe::step(observe::Step::kDbReadIn);
   if (!is_writable_) return;
   if (content_ == Content::kText) {
     if (environment_->is_durable() && (settings.flags & O_CREAT) != 0)
@@ -273,6 +277,7 @@ void SharedFile::make_entry(const StoreSettings &settings) {
   std::vector<std::byte> page(is_empty ? head.page_bytes : sizeof head);
   std::memcpy(page.data(), &head, sizeof head);
   write_at(file_, page.data(), page.size(), 0);
+  observe::step(observe::Step::kDbOwned);
   if (!environment_->is_durable()) return;
   sync_file(file_);
   sync_folder_of(settings.path);
@@ -335,6 +340,7 @@ void SharedFile::opened() {
     const std::uint32_t changed = is_file_new_ ? PoolEntry::kChanged : flags & PoolEntry::kChanged;
     entry_->flags = content_ == Content::kText ? 0 : changed;
   });
+  observe::step(observe::Step::kDbOpened);
   unlock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE);
   is_directory_locked_ = false;
 }
@@ -363,6 +369,7 @@ void SharedFile::leave(Operation<void> write_text, bool comes_back) {
   throw_unless_ok(lock(LockSpace::kDirectory, 0, 0, TP_EXCLUSIVE, TP_FOREVER));
   is_directory_locked_ = true;
   unlock(LockSpace::kOpen, generation_, 0, TP_SHARED);
+  observe::step(observe::Step::kDbLeaves);
   const auto end = [&] {
     const int error =
         comes_back ? lock(LockSpace::kOpen, generation_, 0, TP_SHARED, TP_TRY) : TP_OK;
@@ -406,7 +413,9 @@ void SharedFile::write_file(Operation<void> write_text, bool comes_back) {
       entry_->flags = (entry_->flags | PoolEntry::kWriting) & ~PoolEntry::kChanged;
     });
     throw_unless_ok(tp_log_flush(environment_->env()));
+    observe::step(observe::Step::kDbText);
     write_text();
+    observe::step(observe::Step::kDbTextEnd);
     // Before the pool says that the text is whole.
     if (environment_->is_durable()) sync_file(file_);
     const std::uint64_t stamp = text_stamp();
@@ -419,6 +428,7 @@ void SharedFile::write_file(Operation<void> write_text, bool comes_back) {
   }
   const std::uint64_t stamp = new_stamp();
   change([&](const Pool &) { entry_->next_stamp = stamp; });
+  observe::step(observe::Step::kDbExports);
   throw_unless_ok(tp_log_flush(environment_->env()));
   FileHead head{};
   head.page_bytes = change([&](const Pool &) -> std::uint32_t { return entry_->page_bytes; });
@@ -448,8 +458,10 @@ void SharedFile::write_file(Operation<void> write_text, bool comes_back) {
     for (PageId page = std::max(begin, PageId{1}); page < end; ++page)
       write_at(file_, slots.data() + std::size_t{page - begin} * slot, head.page_bytes,
                std::uint64_t{page} * head.page_bytes);
+    observe::step(observe::Step::kDbExtent);
   }
   set_length(file_, std::uint64_t{head.page_end} * head.page_bytes);
+  observe::step(observe::Step::kDbPages);
   // Before the head says that the file is whole.
   if (environment_->is_durable() && !observe::is_planted(observe::Planted::kHeadTooSoon))
     sync_file(file_);
@@ -459,12 +471,14 @@ void SharedFile::write_file(Operation<void> write_text, bool comes_back) {
   std::vector<std::byte> first(head.page_bytes);
   std::memcpy(first.data(), &head, sizeof head);
   write_at(file_, first.data(), first.size(), 0);
+  observe::step(observe::Step::kDbHead);
   // Before the pool says so.
   if (environment_->is_durable()) sync_file(file_);
   change([&](const Pool &) {
     entry_->stamp = stamp;
     entry_->flags = entry_->flags & ~PoolEntry::kChanged;
   });
+  observe::step(observe::Step::kDbExported);
 }
 
 }  // namespace tmh::db

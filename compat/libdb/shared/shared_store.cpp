@@ -14,11 +14,14 @@
 #include "compat/libdb/shared/query_store.h"
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/slots.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 
 namespace tmh::db {
 
 namespace {
+
+using observe::Step;
 
 constexpr std::uint64_t kCacheBytes = 8 << 20;
 // What a step's body returns: something has changed since it was read.
@@ -203,6 +206,8 @@ bool SharedStore::end_changing() {
   TMH_ASSERT(whose_ == Whose::kNone || txn_ != nullptr);
   // A file that may not be written is made in the pool, when it is opened.
   if (!is_writable_ && is_opened_) throw Failure{EPERM};
+  const bool grows = is_head_dirty_;
+  observe::step(Step::kDbChanged);
   if (whose_ == Whose::kNone) {
     const bool counts = with_failures([&] {
       return atomically(pool().site(), Durability::kBuffered, [&](Fields) {
@@ -211,8 +216,10 @@ bool SharedStore::end_changing() {
         return true;
       });
     });
-    if (counts) note_stored();
-    return counts;
+    if (!counts) return false;
+    observe::step(grows ? Step::kDbGrown : Step::kDbStored);
+    note_stored();
+    return true;
   }
   const tp_body_fn body = [](tp_step_t *step, void *argument) {
     auto &self = *static_cast<SharedStore *>(argument);
@@ -224,6 +231,7 @@ bool SharedStore::end_changing() {
   if (!is_own && may_wait() && is_exclusive()) {
     if (!is_right()) return false;
     wait_for_end();
+    observe::step(Step::kDbWaits);
     return true;
   }
   // The closer of the last handle tries for that lock: not while this handle is open.
@@ -233,6 +241,7 @@ bool SharedStore::end_changing() {
                   : tp_step(txn_, TP_FIELDS, body, this);
   });
   if (error == kOld) return false;
+  observe::step(grows ? Step::kDbGrown : Step::kDbStored);
   if (!is_own) throw_unless_ok(error);
   // What has committed, and is perhaps not durable, is there.
   if (error == TP_OK || tp_txn_state(txn_) == TP_COMMITTING) {
@@ -269,11 +278,13 @@ int SharedStore::store_what_waits(tp_step_t *step, tp_waiting what, void *contex
       // What a callback has left is not part of it.
       self.end_change(false);
       self.store_waiting();
+      observe::step(Step::kDbStoring);
       return TP_OK;
     case TP_STORE_NOW:
       self.end_change(false);
       if (const int error = self.locks_.lock_database(); error != TP_OK) return error;
       self.store_waiting();
+      observe::step(Step::kDbStoring);
       return self.locks_.log(step);
     case TP_STORED:
       self.note_waiting_stored();

@@ -16,6 +16,7 @@
 #include "compat/libdb/shared/tp_failure.h"
 #include "compat/libdb/tree_head.h"
 #include "compat/libdb/tree_undo.h"
+#include "observe/steps.h"
 
 namespace tmh::db {
 
@@ -114,6 +115,7 @@ int undo_change(tp_step_t *, const tp_record *record, void *context) {
         false,
         [&] {
           take_back_in(&store, logged.record, logged.payload);
+          observe::step(observe::Step::kDbUndoing);
           return 0;
         },
         [] {});
