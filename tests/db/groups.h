@@ -190,6 +190,18 @@ struct State {
   return "nothing";
 }
 
+[[nodiscard]] inline std::string difference(const std::vector<std::string> &found,
+                                            const std::vector<std::string> &wanted) {
+  const std::string counts = std::to_string(found.size()) + " records of " +
+                             std::to_string(wanted.size()) + ", other from number ";
+  std::size_t at = 0;
+  while (at < found.size() && at < wanted.size() && found[at] == wanted[at]) ++at;
+  const auto shown = [&](const std::vector<std::string> &all) {
+    return at < all.size() ? all[at].substr(0, 20) : std::string("none");
+  };
+  return counts + std::to_string(at + 1) + ": " + shown(found) + ", not " + shown(wanted);
+}
+
 // A call's transaction is a deadlock's victim.
 struct Deadlock {};
 
@@ -552,8 +564,7 @@ class Ledger {
     for (const File file : {File::kNumbers, File::kText})
       if (state.list(file) != model.list(file))
         return std::string(kNames[static_cast<std::size_t>(file)]) + ": " +
-               std::to_string(state.list(file).size()) + " records, of " +
-               std::to_string(model.list(file).size()) + ", or others";
+               difference(state.list(file), model.list(file));
     return "";
   }
   [[nodiscard]] std::string examine_shared(State &state,
