@@ -66,8 +66,11 @@ bool Btree::is_at_record(Place *place) {
     while (place->index < slots.count() && Items::is_ghost(slots, place->index)) ++place->index;
     if (place->index < slots.count()) return true;
     if (slots.right() == 0) return false;
+    const PageId left = place->page;
     *place = {slots.right(), 1};
     locks_.come_to_leaf(place->page);
+    // Links that lead in a circle do not agree.
+    if (linked(page(place->page), slots).left() != left) throw Failure{EINVAL};
   }
   throw Failure{EINVAL};
 }
@@ -654,7 +657,9 @@ bool Btree::is_before(Place *place) {
     const PageId left = here.left();
     if (left == 0) return false;
     store_.guard().lock(left, locks_.access());
-    *place = {left, linked(page(left), here).count()};
+    const Slots before = linked(page(left), here);
+    if (before.right() != place->page) throw Failure{EINVAL};
+    *place = {left, before.count()};
     ++steps;
   }
   throw Failure{EINVAL};
