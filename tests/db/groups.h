@@ -182,9 +182,15 @@ struct State {
                                             const State::Records &wanted) {
   const std::string counts =
       " (" + std::to_string(found.size()) + " keys of " + std::to_string(wanted.size()) + ")";
+  const auto shown = [](const std::deque<std::string> &all) {
+    std::string made;
+    for (const std::string &one : all) made += ' ' + one.substr(0, 12);
+    return made;
+  };
   for (const auto &[key, data] : wanted)
     if (const auto at = found.find(key); at == found.end() || at->second != data)
-      return key.substr(0, 20) + (at == found.end() ? " is missing" : " has other data") + counts;
+      return key.substr(0, 20) + (at == found.end() ? " is missing" : " has" + shown(at->second)) +
+             ", not" + shown(data) + counts;
   for (const auto &[key, data] : found)
     if (!wanted.contains(key)) return key.substr(0, 20) + " should not be there" + counts;
   return "nothing";

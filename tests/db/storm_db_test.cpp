@@ -134,6 +134,28 @@ TEST(StormDbTest, NoKeyIsLostAndNoneIsThereTwice) {
   });
 }
 
+// Commits, aborts, savepoints, closes and opens of one process, for all types.
+TEST(StormDbTest, OneWorkerDoesWhatTheLedgerSays) {
+  const MemoryFolder folder;
+  power::Journal journal(1u << 18, 1u << 28);
+  expect_child("worker", [&] {
+    Files files(folder.path(), 2);
+    GroupWorker worker(&files, &journal,
+                       {.number = 1,
+                        .seed = seed(),
+                        .commits_are_durable = true,
+                        .calls_are_durable = true,
+                        .closes_one_in = 12});
+    for (std::uint64_t i = 0; i < longer("TMH_DB_PROGRAM", 60, 3000); ++i) {
+      for (int j = 0; j < 5; ++j) worker.transact();
+      groups::Ledger ledger;
+      for (const power::Entry &entry : journal.read()) groups::apply(entry, &ledger);
+      groups::State state;
+      ASSERT_EQ(groups::examine(&files, ledger, &state, nullptr), "") << i;
+    }
+  });
+}
+
 // ---- Histories -----------------------------------------------------------------------------------
 
 constexpr std::size_t kCells = 14;

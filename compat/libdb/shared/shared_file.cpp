@@ -183,6 +183,8 @@ void SharedFile::open_entry(const StoreSettings &settings) {
           (entry_->flags & PoolEntry::kWriting) != 0;
       if (is_whole && is_of_file && has_content && !is_emptied) {
         generation_ = entry_->generation;
+        // Until the next one is written, this is the file's.
+        if (content_ == Content::kPages) entry_->stamp = stamp;
       } else {
         entry_->flags = entry_->flags | PoolEntry::kReplaced;
       }
