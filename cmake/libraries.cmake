@@ -86,7 +86,8 @@ target_link_libraries(xac PRIVATE tmh)
 target_link_libraries(xac_static PRIVATE tmh_static)
 
 # PRIVATE likewise: tp.h.
-file(GLOB TP_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libtp/*.cpp")
+file(GLOB TP_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libtp/*.cpp"
+     "${PROJECT_SOURCE_DIR}/compat/libtp/client/*.cpp")
 tmh_add_library(tmh-tp SOURCES ${TP_SOURCES})
 target_compile_options(tmh-tp_objects PRIVATE ${TMH_CODE_FLAGS})
 tmh_compile_in_units(tmh-tp_objects 20)
@@ -101,7 +102,8 @@ add_library(tmh::tp_static ALIAS tmh-tp_static)
 
 # dbopen() of db(3), apart: nobody gets that name who has not asked for it.
 file(GLOB DB_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libdb/*.cpp"
-     "${PROJECT_SOURCE_DIR}/compat/libdb/shared/*.cpp")
+     "${PROJECT_SOURCE_DIR}/compat/libdb/shared/*.cpp"
+     "${PROJECT_SOURCE_DIR}/compat/libdb/server/*.cpp")
 tmh_add_library(tmh-db SOURCES ${DB_SOURCES})
 target_compile_options(tmh-db_objects PRIVATE ${TMH_CODE_FLAGS})
 target_link_libraries(tmh-db PRIVATE tmh tmh-tp)

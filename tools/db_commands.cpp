@@ -1,4 +1,4 @@
-// tools/db_commands.cpp -- check, dump, load.
+// tools/db_commands.cpp -- check, dump, load; and the server of such files.
 #include "tools/db_commands.h"
 
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "platform/assert.h"
 #include "tools/db.h"
+#include "tools/tpd_command.h"
 
 namespace tmh::tools {
 
@@ -40,6 +41,7 @@ void add_db_commands(programs::Command *line, std::function<Exit()> *chosen) {
   add_one(db, DbCommand::Kind::kLoad, "load",
           "A new file, of such a text or of Berkeley DB's db_dump",
           "db5.3_dump old.db | tmh db load accounts", chosen);
+  add_tpd_command(line, chosen);
 }
 
 }  // namespace tmh::tools

@@ -1,4 +1,4 @@
-// tools/db_commands.h -- the command line of tmh db.
+// tools/db_commands.h -- the command line of tmh db and tmh tpd.
 #pragma once
 
 #include <functional>

@@ -21,6 +21,7 @@
 #include "compat/libdb/items.h"
 #include "compat/libdb/private_store.h"
 #include "compat/libdb/recno_handle.h"
+#include "compat/libdb/remote_handle.h"
 #include "compat/libdb/shared/environment.h"
 #include "compat/libdb/shared/shared_store.h"
 #include "compat/libdb/shared/tp_failure.h"
@@ -120,6 +121,22 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
   return copied(*static_cast<const BTREEINFO *>(openinfo));
 }
 
+[[nodiscard]] bool has_file(const char *file, DBTYPE type, const void *openinfo) noexcept {
+  return file != nullptr || (type == DB_RECNO && openinfo != nullptr &&
+                             static_cast<const RECNOINFO *>(openinfo)->bfname != nullptr);
+}
+
+[[nodiscard]] unsigned flags_of_all_opens() {
+  const char *const more = std::getenv("TP_DBFLAGS");
+  return more != nullptr ? parsed_flags(more) : 0;
+}
+
+// TP_SERVER is set: named files are the server's.
+[[nodiscard]] bool is_remote() noexcept {
+  const char *const server = std::getenv("TP_SERVER");
+  return server != nullptr && *server != '\0';
+}
+
 [[nodiscard]] std::unique_ptr<Handle> open_handle(const char *file, int flags, int mode,
                                                   DBTYPE type, unsigned dbflags,
                                                   const void *openinfo) {
@@ -129,11 +146,8 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
     throw Failure{EINVAL};
   const std::string path = file != nullptr ? file : "";
   if (file != nullptr && path.empty()) throw Failure{ENOENT};
-  const bool has_file =
-      file != nullptr || (type == DB_RECNO && openinfo != nullptr &&
-                          static_cast<const RECNOINFO *>(openinfo)->bfname != nullptr);
-  if (const char *const more = std::getenv("TP_DBFLAGS"); has_file && more != nullptr)
-    dbflags |= parsed_flags(more);
+  const bool is_named = has_file(file, type, openinfo);
+  if (is_named) dbflags |= flags_of_all_opens();
   if ((dbflags & ~(0u + DB_SHARED + DB_TP + DB_RECORD_LOCKS + DB_BLINK)) != 0)
     throw Failure{EINVAL};
   if ((dbflags & (0u + DB_SHARED + DB_TP)) == 0) dbflags = 0;
@@ -144,11 +158,11 @@ constexpr unsigned kOpenFlags = O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK | O_TR
   settings.locks_records = type == DB_BTREE && (dbflags & DB_RECORD_LOCKS) != 0;
   settings.passes_inner = type == DB_BTREE && (dbflags & DB_BLINK) != 0;
   const StoreOpener opener = [&](const StoreSettings &wanted) -> std::unique_ptr<Store> {
-    if (dbflags == 0 || !has_file) return std::make_unique<PrivateStore>(wanted);
+    if (dbflags == 0 || !is_named) return std::make_unique<PrivateStore>(wanted);
     return open_store(wanted, settings, type == DB_RECNO && !path.empty(), dbflags);
   };
   std::unique_ptr<Handle> opened = make_handle(opener, settings, type, openinfo);
-  if (dbflags == 0 || !has_file) return opened;
+  if (dbflags == 0 || !is_named) return opened;
   opened->set_maker(maker_of(type, openinfo));
   return opened;
 }
@@ -198,6 +212,10 @@ extern "C" {
 DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
               const void *openinfo) {
   try {
+    if (tmh::db::is_remote() && tmh::db::has_file(file, type, openinfo)) {
+      const int all = dbflags | static_cast<int>(tmh::db::flags_of_all_opens());
+      return tmh::db::RemoteHandle::open(file, flags, mode, type, all, openinfo).release()->db();
+    }
     // The handle's end is DB.close().
     return tmh::db::open_handle(file, flags, mode, type, static_cast<unsigned>(dbflags), openinfo)
         .release()

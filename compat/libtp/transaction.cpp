@@ -12,6 +12,7 @@
 
 #include <tmh/transaction.hpp>
 
+#include "compat/libtp/interruption.h"
 #include "compat/libtp/words.h"
 #include "hierarchy/api/handles.h"
 #include "observe/planted.h"
@@ -455,7 +456,9 @@ std::uint64_t Transaction::log_bytes(const void *address, std::size_t bytes) {
 }
 
 lock::Patience Transaction::patience_here(lock::Patience wanted) const noexcept {
-  return is_step_here() ? lock::Patience::none() : wanted;
+  if (is_step_here()) return lock::Patience::none();
+  wanted.is_over = end_of_waits();
+  return wanted;
 }
 
 Errc Transaction::lock(const lock::ObjectId &object, lock::Mode mode, lock::Patience patience) {

@@ -219,7 +219,9 @@ Errc LockTable::await(CellIndex locker, CellIndex index, const ObjectId &object,
     // acquire: pairs with HeldBucket::wake(). Before the look: a grant behind it changes the word.
     const std::uint32_t seen = self.wake.load(std::memory_order_acquire);
     if (request.state.load(std::memory_order_acquire) != RequestState::kWaiting) break;
-    const std::uint64_t now = platform::monotonic_ns();
+    const bool is_over =
+        patience.is_over != nullptr && patience.is_over->load(std::memory_order_relaxed);
+    const std::uint64_t now = is_over ? deadline : platform::monotonic_ns();
     if (now >= deadline && !std::exchange(has_settled, true)) {
       settle_blockers(index);
     } else if (now >= deadline) {

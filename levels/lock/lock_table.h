@@ -42,6 +42,8 @@ enum class LockId : std::uint64_t { kNone = 0 };
 
 struct Patience {
   std::uint64_t longest_ns;
+  // Not null: another thread sets it to end the wait, which then is late, within 100 ms.
+  const std::atomic<bool> *is_over = nullptr;
   [[nodiscard]] static constexpr Patience none() noexcept { return {0}; }
   [[nodiscard]] static constexpr Patience endless() noexcept { return {~0ull}; }
 };
