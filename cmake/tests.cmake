@@ -136,6 +136,13 @@ foreach(program ${programs})
     TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_dependencies(${program} tmh_tool tmh-db)
 endforeach()
+tmh_test_programs_of(programs server)
+foreach(program ${programs})
+  target_link_libraries(${program} PRIVATE tmh::db_static)
+  target_compile_definitions(${program} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
+    TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_dependencies(${program} tmh_tool tmh-db)
+endforeach()
 # kill_containers_test, which is not quick
 target_compile_definitions(death_full_tests PRIVATE
   TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")

@@ -30,7 +30,7 @@ using tp::wire::Opening;
 using tp::wire::Reader;
 
 constexpr std::size_t kKeyRoom = 8;  // a number is read, whatever its size is said to be
-constexpr std::uint64_t kCacheBytesMax = 256u << 20;
+constexpr std::uint64_t kCacheBytesMax = 256u << 20, kSkippedBytesMax = 1u << 30;
 
 [[nodiscard]] std::string path_of(const std::optional<std::string_view> &path) {
   if (!path || path->empty() || (*path)[0] != '/' || path->find('\0') != std::string_view::npos)
@@ -84,6 +84,8 @@ struct Info {
     numbers.psize = narrowed<unsigned>(n[2]);
     numbers.lorder = narrowed<int>(n[3]);
     numbers.reclen = n[4];
+    // Longer ones are in no message.
+    if (numbers.reclen > TP_SERVER_MESSAGE_MAX) throw Failure{EINVAL};
     numbers.bval = narrowed<unsigned char>(n[5]);
     if (opening.tree_file) {
       tree_file = path_of(opening.tree_file);
@@ -214,6 +216,7 @@ Operations::Result Operations::open(const Op &op) {
   made->has_transactions = (opening.dbflags & DB_TP) != 0;
   made->is_private = opening.dbflags == 0;
   made->has_duplicates = opening.type == DB_BTREE && (info.tree.flags & R_DUP) != 0;
+  made->record_bytes = (info.numbers.flags & R_FIXEDLEN) != 0 ? info.numbers.reclen : 0;
   Result result;
   result.db = session_->add(made);
   return result;
@@ -276,7 +279,8 @@ Operations::Result Operations::record(const Op &op) {
     recno_t number = 0;
     std::memcpy(&number, key->data, sizeof number);
     // What it skips is made.
-    if (number > limits_.number_max) throw Failure{EFBIG};
+    if (number > limits_.number_max || number * database->record_bytes > kSkippedBytesMax)
+      throw Failure{EFBIG};
   }
   const void *const before = key != nullptr ? key->data : nullptr;
   made = of_call(db->put(db, key, op.data ? &data : nullptr, op.flags));
@@ -288,17 +292,18 @@ Operations::Result Operations::add(const Op &op, Database *database) {
   if (database->has_duplicates || (!database->has_transactions && !database->is_private))
     throw Failure{ENOTSUP};
   if (!database->has_transactions || has_transaction()) return add_here(op, database->db);
-  if (const Result begun = begin(); begun.result != TP_OK) throw Failure{EIO};
-  Result made = add_here(op, database->db);
-  if (made.result != RET_SUCCESS) {
-    (void)roll_back();
+  if (begin().result != TP_OK) throw Failure{EIO};
+  try {
+    Op commit;
+    commit.kind = TP_SERVER_COMMIT;
+    const Result made = add_here(op, database->db);
+    if (made.result == RET_SUCCESS && end(commit).result != TP_OK) throw Failure{EIO};
+    if (made.result != RET_SUCCESS) (void)roll_back();
     return made;
+  } catch (...) {
+    (void)roll_back();
+    throw;
   }
-  Op commit;
-  commit.kind = TP_SERVER_COMMIT;
-  if (end(commit).result == TP_OK) return made;
-  (void)roll_back();
-  throw Failure{EIO};
 }
 
 Operations::Result Operations::add_here(const Op &op, DB *db) {
@@ -321,7 +326,8 @@ Operations::Result Operations::add_here(const Op &op, DB *db) {
 // ---- Transactions ------------------------------------------------------------------------------
 
 Operations::Result Operations::home(const Op &op) {
-  if (!op.key || op.key->empty() || op.key->find('\0') != std::string_view::npos)
+  if (!op.key || op.key->empty() || (*op.key)[0] != '/' ||
+      op.key->find('\0') != std::string_view::npos)
     throw Failure{EINVAL};
   const std::string wanted(*op.key);
   static std::mutex mutex;

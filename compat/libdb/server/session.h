@@ -26,6 +26,7 @@ struct Database {
   std::mutex mutex;
   DB *db;
   bool has_transactions = false, is_private = false, has_duplicates = false;
+  std::uint64_t record_bytes = 0;  // of R_FIXEDLEN; 0: of any length
 };
 
 class Session {

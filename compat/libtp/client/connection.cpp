@@ -64,6 +64,7 @@ bool Connection::is_own() const noexcept { return process_ == process_serial(); 
 int Connection::fail(int error) noexcept {
   TMH_ASSERT(error != 0);
   if (error_ == 0) error_ = error;
+  sent_.clear();
   errno = error_;
   return -1;
 }
@@ -141,7 +142,8 @@ int Connection::send_message() {
       continue;
     }
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) return fail(ECONNRESET);
+    // What the server has said before it went is read yet.
+    if (errno != EAGAIN) return 0;
     pollfd waited{socket_, POLLIN | POLLOUT, 0};
     if (::poll(&waited, 1, -1) < 0) continue;
     if ((waited.revents & POLLIN) != 0 && read_some(MSG_DONTWAIT) != 0) return -1;
