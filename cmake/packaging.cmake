@@ -26,6 +26,11 @@ endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${to_runtime})
+if(TARGET tmh_tcl)
+  install(TARGETS tmh_tcl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/libtmh-tcl" ${to_tools})
+  install(FILES "${PROJECT_BINARY_DIR}/tcl-install/pkgIndex.tcl"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/tcltk/tp" ${to_tools})
+endif()
 if(TARGET tmh_tool)
   install(TARGETS tmh_tool RUNTIME ${to_tools})
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/schema/"

@@ -142,6 +142,11 @@ foreach(program ${programs})
   target_compile_definitions(${program} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
     TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_dependencies(${program} tmh_tool tmh-db)
+  if(TARGET tmh_tcl)
+    target_compile_definitions(${program} PRIVATE
+      TMH_TCL_FOLDER="${PROJECT_BINARY_DIR}/libtmh-tcl")
+    add_dependencies(${program} tmh_tcl)
+  endif()
 endforeach()
 # kill_containers_test, which is not quick
 target_compile_definitions(death_full_tests PRIVATE
