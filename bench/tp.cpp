@@ -9,6 +9,9 @@
 //            none      the same loads and stores of private memory, one process
 //            records   four B-trees of dbopen(), DB_SHARED | DB_TP, by get and put
 //            private files  the same without transactions, one process
+//            server    records, at a server on a Unix socket, to which each call is a request
+//            server, one request  the same, a request for each transaction
+//            tcl       records, in Tcl, one process
 //          --parts also measures transactions of which parts are left out.
 // Checked: after the last transaction the sums of branches, tellers and accounts are that of what
 //          was committed, and each process's last row of history is its last transfer's.
@@ -34,6 +37,7 @@
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "bench/support/tp_db.h"
+#include "bench/support/tp_server.h"
 #include "bench/support/tp_tmh.h"
 #include "bench/support/tp_work.h"
 #include "platform/assert.h"
@@ -54,7 +58,7 @@ struct Options {
   std::vector<std::string> only;
 };
 
-enum class Store : std::uint8_t { kTp, kDb, kPrivate, kPlain, kBerkeley };
+enum class Store : std::uint8_t { kTp, kDb, kPrivate, kPlain, kBerkeley, kServer, kRequest, kTcl };
 enum class Scope : std::uint8_t { kAlways, kParts };
 
 constexpr int kVolatile = 0, kSynced = 1, kNotSynced = 2;
@@ -72,7 +76,7 @@ struct Variant {
   Scope scope = Scope::kAlways;
 };
 constexpr TransactionEnd kCommit = TransactionEnd::kCommit, kAbort = TransactionEnd::kAbort;
-constexpr std::array<Variant, 13> kVariants = {
+constexpr std::array<Variant, 16> kVariants = {
     {{"steps", Store::kTp, {}},
      {"one step", Store::kTp, {.end = TransactionEnd::kCommitStep}},
      {"Berkeley DB", Store::kBerkeley, {}},
@@ -81,6 +85,9 @@ constexpr std::array<Variant, 13> kVariants = {
      {"none", Store::kPlain, {}, true},
      {"records", Store::kDb, {}},
      {"private files", Store::kPrivate, {}, true},
+     {"server", Store::kServer, {}},
+     {"server, one request", Store::kRequest, {}},
+     {"tcl", Store::kTcl, {}, true},
      {"begin, commit", Store::kTp, {kCommit, false, false}, true, false, Scope::kParts},
      {"locks", Store::kTp, {kCommit, true, false}, true, false, Scope::kParts},
      {"locks, empty steps",
@@ -98,6 +105,15 @@ constexpr std::array<Variant, 13> kVariants = {
       Scope::kParts}}};
 constexpr std::size_t kSteps = 0, kOneStep = 1, kBerkeley = 2, kAborts = 3, kNone = 5;
 constexpr std::size_t kRecords = 6, kPrivate = 7;
+
+// Of dbopen()'s bank, which is made before.
+constexpr bool is_of_db(Store store) noexcept {
+  return store == Store::kDb || store == Store::kServer || store == Store::kRequest ||
+         store == Store::kTcl;
+}
+constexpr bool is_served(Store store) noexcept {
+  return store == Store::kServer || store == Store::kRequest;
+}
 
 constexpr bool has_berkeley() noexcept {
 #ifdef TMH_BENCH_BERKELEY_DB
@@ -229,6 +245,7 @@ class TpBench {
           const Variant &variant = kVariants[i];
           if (!is_wanted(variant.name)) continue;
           if (variant.store == Store::kBerkeley && !has_berkeley()) continue;
+          if (variant.store == Store::kTcl && !has_tcl()) continue;
           if (variant.scope == Scope::kParts && !options_.with_parts) continue;
           if (variant.is_for_one && (processes != 1 || durability == kSynced)) continue;
           const bool is_kept_nowhere =
@@ -257,6 +274,11 @@ class TpBench {
       return open_db_bank(folder, scale, process, kPrivateFiles);
     if (variant.store == Store::kDb)
       return open_db_bank(folder, scale, process, measured.durability);
+    if (variant.store == Store::kServer)
+      return open_server_bank(folder, scale, process, measured.durability);
+    if (variant.store == Store::kRequest)
+      return open_request_bank(folder, scale, process, measured.durability);
+    if (variant.store == Store::kTcl) return open_tcl_bank(folder, process, measured.durability);
     return open_tp_bank(folder, scale, process, measured.durability, variant.parts);
   }
 
@@ -274,11 +296,13 @@ class TpBench {
                            measured.durability);
       });
 #endif
-    if (variant.store == Store::kDb || variant.store == Store::kPrivate)
+    if (is_of_db(variant.store) || variant.store == Store::kPrivate)
       run_alone([&] {
         make_db_bank(folder, {options_.branches, options_.accounts},
-                     variant.store == Store::kDb ? measured.durability : kPrivateFiles);
+                     is_of_db(variant.store) ? measured.durability : kPrivateFiles);
       });
+    std::optional<BankServer> server;
+    if (is_served(variant.store)) server.emplace(folder, measured.durability);
     const std::uint64_t count =
         measured.durability == kSynced ? options_.synced : options_.transactions;
     const Shared<std::array<Member, kTellingProcesses>> members;
@@ -304,6 +328,7 @@ class TpBench {
       clock.meet();
     });
     for (const Member &member : *members) retries_[measured] += member.retries;
+    server.reset();
     std::filesystem::remove_all(folder);
     std::filesystem::remove_all(home);
     return ns / 1000 / static_cast<double>(count);

@@ -72,6 +72,10 @@ foreach(name locks tp)
   endif()
 endforeach()
 target_link_libraries(tmh_bench_tp PUBLIC tmh::tp_static tmh::db_static)
+if(TARGET tmh_tcl)
+  target_compile_definitions(tmh_bench_tp PRIVATE TMH_BENCH_TCL="$<TARGET_FILE:tmh_tcl>")
+  add_dependencies(tmh_bench_tp tmh_tcl)
+endif()
 
 # The line bench's opponents. One file of libitm's is compiled with -fgnu-tm. Sanitizers do not know
 # what libitm's clones do.
