@@ -46,7 +46,7 @@ foreach(source ${tmh_tp_examples})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(tp_${name} "${source}")
   target_compile_options(tp_${name} PRIVATE -Wall -Wextra -Werror)
-  target_link_libraries(tp_${name} PRIVATE tmh::tp)
+  target_link_libraries(tp_${name} PRIVATE tmh::tp $<$<STREQUAL:${name},served>:tmh::db>)
   set_target_properties(tp_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/libtp")
   tmh_add_program_test(example.libtp.${name} "quick;example" tp_${name})

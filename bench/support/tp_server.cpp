@@ -140,7 +140,7 @@ std::unique_ptr<BankSession> open_request_bank(const std::string &folder, const 
   return std::make_unique<RequestBank>(folder, scale, process, durability);
 }
 
-// ---- Tcl -----------------------------------------------------------------------------------------
+// ---- Tcl ----------------------------------------------------------------------------------------
 
 namespace {
 

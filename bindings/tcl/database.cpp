@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <tp/db.h>
 
+#include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +25,7 @@ struct Database {
 };
 
 void end(ClientData of) {
+  TMH_ASSERT(of != nullptr);
   const std::unique_ptr<Database> database(static_cast<Database *>(of));
   if (database->db != nullptr) (void)database->db->close(database->db);
 }
@@ -62,6 +65,7 @@ int put(Tcl_Interp *interp, const Database &database, int count, Tcl_Obj *const 
   static const char *const kHow[] = {"-cursor",      "-iafter",    "-ibefore",
                                      "-nooverwrite", "-setcursor", nullptr};
   constexpr unsigned kFlags[] = {R_CURSOR, R_IAFTER, R_IBEFORE, R_NOOVERWRITE, R_SETCURSOR};
+  static_assert(std::size(kHow) == std::size(kFlags) + 1);
   if (count != 4 && count != 5) {
     Tcl_WrongNumArgs(interp, 2, words,
                      "key data ?-nooverwrite|-cursor|-iafter|-ibefore|-setcursor?");
@@ -113,6 +117,7 @@ int del(Tcl_Interp *interp, const Database &database, int count, Tcl_Obj *const 
 int seq(Tcl_Interp *interp, const Database &database, int count, Tcl_Obj *const words[]) {
   static const char *const kHow[] = {"cursor", "first", "last", "next", "prev", nullptr};
   constexpr unsigned kFlags[] = {R_CURSOR, R_FIRST, R_LAST, R_NEXT, R_PREV};
+  static_assert(std::size(kHow) == std::size(kFlags) + 1);
   int how = 0;
   if (count < 3 || count > 4) {
     Tcl_WrongNumArgs(interp, 2, words, "first|last|next|prev|cursor ?key?");
@@ -133,6 +138,7 @@ int seq(Tcl_Interp *interp, const Database &database, int count, Tcl_Obj *const 
 }
 
 int close(Tcl_Interp *interp, Database *database) {
+  TMH_ASSERT(database->db != nullptr && database->command != nullptr);
   DB *const db = std::exchange(database->db, nullptr);
   const int result = db->close(db);
   const int error = errno;
@@ -213,6 +219,7 @@ struct Options {
 [[nodiscard]] bool take_flags(Tcl_Interp *interp, Tcl_Obj *from, int *flags) {
   static const char *const kNames[] = {"creat", "excl", "rdonly", "rdwr", "trunc", nullptr};
   constexpr int kFlags[] = {O_CREAT, O_EXCL, O_RDONLY, O_RDWR, O_TRUNC};
+  static_assert(std::size(kNames) == std::size(kFlags) + 1);
   int count = 0;
   Tcl_Obj **words = nullptr;
   if (Tcl_ListObjGetElements(interp, from, &count, &words) != TCL_OK) return false;
@@ -228,6 +235,7 @@ struct Options {
 
 int open_database(ClientData of, Tcl_Interp *interp, int count, Tcl_Obj *const words[]) {
   auto *const package = static_cast<Package *>(of);
+  TMH_ASSERT(package != nullptr);
   static const char *const kTypes[] = {"btree", "hash", "recno", nullptr};
   constexpr DBTYPE kDbTypes[] = {DB_BTREE, DB_HASH, DB_RECNO};
   if (count < 5) {

@@ -108,6 +108,7 @@ void RemoteHandle::open_at(tp_server *server, int flags) {
   if (opening_.has_info && opening_.type == DB_BTREE) info = &opening_.tree;
   if (opening_.has_info && opening_.type == DB_HASH) info = &opening_.table;
   if (opening_.has_info && opening_.type == DB_RECNO) info = &opening_.numbers;
+  TMH_ASSERT(opening_.has_info == (info != nullptr));
   number_ = tp_server_dbopen(server, opening_.has_file ? opening_.file.c_str() : nullptr, flags,
                              opening_.mode, opening_.type, opening_.dbflags, info);
   if (number_ < 0) throw Failure{errno};
@@ -131,6 +132,7 @@ tp_server *RemoteHandle::server() {
 
 int RemoteHandle::call(tp_server_kind kind, unsigned flags, DBT *key, DBT *data) {
   tp_server *const at = server();
+  TMH_ASSERT(at != nullptr && life_ != 0);
   tp_server_op op{};
   op.kind = kind;
   op.db = number_;

@@ -50,7 +50,6 @@ class RemoteHandle {
   void open_at(tp_server *server, int flags);
   [[nodiscard]] tp_server *server();
   [[nodiscard]] int call(tp_server_kind kind, unsigned flags, DBT *key, DBT *data);
-  [[nodiscard]] int call_or_throw(tp_server_kind kind, unsigned flags, DBT *key, DBT *data);
   [[nodiscard]] int get(const DBT *key, DBT *data, unsigned flags);
   [[nodiscard]] int put(DBT *key, const DBT *data, unsigned flags);
   [[nodiscard]] int del(const DBT *key, unsigned flags);

@@ -63,7 +63,7 @@ TEST(KillServerTest, AClientThatDiesWaitsNoLonger) {
   EXPECT_EQ(call(holder.get(), TP_SERVER_COMMIT), 0);
 }
 
-// ---- Servers that die ----------------------------------------------------------------------------
+// ---- Servers that die ---------------------------------------------------------------------------
 
 constexpr std::size_t kClients = 2, kAccounts = 20;
 constexpr std::int64_t kBalance = 1000;

@@ -1,5 +1,5 @@
-// tests/server/server_calls_test.cpp -- the same calls at a server and in this process have the same
-// results: random programs under a seed, for each type and kind of file; pages and locks.
+// tests/server/server_calls_test.cpp -- the same calls at a server and here have the same results:
+// random programs under a seed, for each type and kind of file; pages and locks.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(All, ServerCallsTest,
                                             ::testing::Values(0, DB_SHARED, DB_SHARED | DB_TP)),
                          name_of);
 
-// ---- The calls of the paper ----------------------------------------------------------------------
+// ---- The calls of the paper ---------------------------------------------------------------------
 
 TEST(ServerPaperTest, PagesOfAnAbortAreAsTheyWere) {
   const Served served;
@@ -219,7 +219,7 @@ TEST(ServerPaperTest, RecordsOfAllowedTypesAreLogged) {
   EXPECT_EQ(tp_paper_commit(), TP_OK);
 }
 
-// ---- Threads, forks --------------------------------------------------------------------------------
+// ---- Threads, forks -----------------------------------------------------------------------------
 
 TEST(ServerThreadsTest, AHandleIsAnyThreadsAndATransactionOneThreads) {
   const Served served;

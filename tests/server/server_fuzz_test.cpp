@@ -1,5 +1,5 @@
-// tests/server/server_fuzz_test.cpp -- hostile bytes: requests that are right, changed, cut and made
-// up, given to the parser, and sent to a server. TMH_FUZZ is how many.
+// tests/server/server_fuzz_test.cpp -- hostile bytes: requests that are right, changed, cut and
+// made up, given to the parser, and sent to a server. TMH_FUZZ is how many.
 // Invariants: (1) a request is answered by a reply that is whole, or its client is refused. (2) The
 //             server goes on, and serves others. (3) Nothing is made outside of the test's folder.
 #include <gtest/gtest.h>

@@ -267,7 +267,7 @@ TEST(ServerClientsTest, AnotherVersionIsTold) {
   (void)::close(other);
 }
 
-// ---- Rights --------------------------------------------------------------------------------------
+// ---- Rights -------------------------------------------------------------------------------------
 
 void connect_as(unsigned uid, const std::string &address, int error) {
   expect_child("another user", [&] {

@@ -128,7 +128,7 @@ TEST_F(TclTest, AnyWordsAreAnErrorOrRight) {
   EXPECT_EQ(told, "1\n") << "seed " << seed();
 }
 
-// ---- Scripts at a server -------------------------------------------------------------------------
+// ---- Scripts at a server ------------------------------------------------------------------------
 
 class ServerScriptTest : public TclTest {
  protected:

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "compat/libdb/failure.h"
+#include "platform/assert.h"
 
 namespace tmh::db::server {
 
@@ -56,6 +57,7 @@ void expect(int result) {
 Listener Listener::of_path(const std::string &path, bool is_open) {
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
+  static_assert(sizeof at.sun_path > 100);
   if (path.empty()) throw Failure{EINVAL};
   if (path.size() >= sizeof at.sun_path) throw Failure{ENAMETOOLONG};
   std::memcpy(at.sun_path, path.data(), path.size());
@@ -102,6 +104,7 @@ Listener::~Listener() {
 }
 
 int Listener::accept() const noexcept {
+  TMH_ASSERT(socket_ >= 0);
   const int accepted = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
   if (accepted < 0) return -1;
   const int one = 1;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +30,7 @@ namespace {
 using tp::wire::Opening;
 using tp::wire::Reader;
 
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counters of threads");
 constexpr std::size_t kKeyRoom = 8;  // a number is read, whatever its size is said to be
 constexpr std::uint64_t kCacheBytesMax = 256u << 20, kSkippedBytesMax = 1u << 30;
 
@@ -127,10 +129,12 @@ bool Operations::roll_back() noexcept {
   Counters::add(counters_.rolled_back);
   // What cannot be undone now others undo.
   if (tp_paper_abort() != TP_OK) (void)tp_detach(running, nullptr);
+  TMH_ASSERT(tp_paper_txn() != running || tp_txn_state(running) != TP_RUNNING);
   return true;
 }
 
 Operations::Result Operations::run(const Op &op) noexcept {
+  TMH_ASSERT(session_ != nullptr);
   Counters::add(counters_.operations);
   try {
     return run_op(op);
@@ -188,6 +192,7 @@ Operations::Result Operations::run_op(const Op &op) {
 }
 
 Operations::Result Operations::answer(int error) {
+  TMH_ASSERT(error >= 0);
   Result made;
   made.result = error;
   if (error == TP_OK) return made;
@@ -212,6 +217,7 @@ Operations::Result Operations::open(const Op &op) {
   DB *const db = tp_dbopen(op.key ? path.c_str() : nullptr, opening.flags, opening.mode,
                            static_cast<DBTYPE>(opening.type), opening.dbflags, openinfo);
   if (db == nullptr) return of_call(RET_ERROR);
+  TMH_ASSERT(db->type == static_cast<DBTYPE>(opening.type));
   const auto made = std::make_shared<Database>(db);
   made->has_transactions = (opening.dbflags & DB_TP) != 0;
   made->is_private = opening.dbflags == 0;
@@ -235,6 +241,7 @@ DBT *Operations::given_key(const Op &op) {
   if (!op.key) return nullptr;
   key_.assign(*op.key);
   key_.resize(std::max(key_.size(), kKeyRoom));
+  TMH_ASSERT(key_.size() >= sizeof(recno_t));
   given_ = {key_.data(), op.key->size()};
   return &given_;
 }
@@ -289,6 +296,7 @@ Operations::Result Operations::record(const Op &op) {
 }
 
 Operations::Result Operations::add(const Op &op, Database *database) {
+  TMH_ASSERT(database != nullptr && database->db != nullptr);
   if (database->has_duplicates || (!database->has_transactions && !database->is_private))
     throw Failure{ENOTSUP};
   if (!database->has_transactions || has_transaction()) return add_here(op, database->db);
@@ -307,6 +315,7 @@ Operations::Result Operations::add(const Op &op, Database *database) {
 }
 
 Operations::Result Operations::add_here(const Op &op, DB *db) {
+  TMH_ASSERT(op.kind == TP_SERVER_ADD);
   DBT *const key = given_key(op);
   DBT found{};
   Result made = of_call(db->get(db, key, &found, 0));
@@ -354,6 +363,7 @@ Operations::Result Operations::begin() {
 }
 
 Operations::Result Operations::end(const Op &op) {
+  TMH_ASSERT(op.kind == TP_SERVER_COMMIT || op.kind == TP_SERVER_ABORT);
   const bool commits = op.kind == TP_SERVER_COMMIT;
   const Result made = answer(commits ? tp_paper_commit() : tp_paper_abort());
   if (made.result == TP_OK) Counters::add(commits ? counters_.transactions : counters_.rolled_back);
@@ -394,6 +404,7 @@ Operations::Result Operations::get_page(const Op &op) {
   const void *const page = tp_paper_buf_get(op.db, op.number, BF_PIN, &bytes);
   if (page == nullptr) return answer(TP_EARGUMENT);
   data_.assign(static_cast<const char *>(page), TP_PAGE_BYTES);
+  TMH_ASSERT(has_transaction());
   Result made = answer(tp_paper_buf_unpin(const_cast<void *>(page)));
   if (made.result != TP_OK) return made;
   made.number = static_cast<std::uint64_t>(bytes);

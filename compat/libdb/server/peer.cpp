@@ -13,6 +13,8 @@
 #include <iterator>
 #include <string>
 
+#include "platform/assert.h"
+
 namespace tmh::db::server {
 
 namespace {
@@ -63,6 +65,7 @@ std::optional<unsigned> uid_in_table(std::string_view table, std::string_view lo
 }
 
 std::optional<unsigned> uid_of_peer(int socket) {
+  TMH_ASSERT(socket >= 0);
   sockaddr_storage own{}, other{};
   socklen_t own_bytes = sizeof own, other_bytes = sizeof other;
   if (::getsockname(socket, reinterpret_cast<sockaddr *>(&own), &own_bytes) != 0)

@@ -50,6 +50,7 @@ namespace {
 
 // Of a result without bytes, and of a message's head.
 constexpr std::size_t kRoom = 64;
+static_assert(kRoom > tp::wire::kHeadBytes + tp::wire::kOpBytesMin);
 
 // False: a message does not have room for what is delivered.
 bool put_bounded(std::string *reply, const Result &result) {
@@ -101,6 +102,7 @@ bool Requests::answer(const tp::wire::Head &head, std::string_view payload, std:
 }
 
 bool Requests::hello(std::string_view payload, Writer *out) {
+  TMH_ASSERT(operations_ == nullptr);
   Reader in(payload);
   const tp::wire::Hello hello = tp::wire::take_hello(&in);
   if (!in.is_right() || hello.magic != tp::wire::kMagic) return false;
@@ -120,6 +122,7 @@ bool Requests::hello(std::string_view payload, Writer *out) {
 }
 
 bool Requests::op(std::string_view payload, std::string *reply) {
+  TMH_ASSERT(operations_ != nullptr);
   Reader in(payload);
   const Op op = tp::wire::take_op(&in);
   if (!in.is_at_end()) return false;
@@ -140,6 +143,7 @@ Result Requests::run_in_batch(const Op &op, bool wants_transaction) {
 }
 
 bool Requests::batch(std::string_view payload, std::string *reply) {
+  TMH_ASSERT(operations_ != nullptr);
   Reader in(payload);
   const auto flags = in.number<std::uint32_t>(), count = in.number<std::uint32_t>();
   constexpr std::uint32_t kFlags = 0u + TP_SERVER_NO_TRANSACTION + TP_SERVER_GO_ON;
@@ -171,6 +175,7 @@ bool Requests::batch(std::string_view payload, std::string *reply) {
     if (last.result != TP_OK) last = failed(EIO);
   }
   if (has_begun && last.result != 0) (void)operations_->roll_back();
+  TMH_ASSERT(done <= count && !(has_begun && has_transaction()));
   Writer out(reply);
   out.number(last.result);
   out.number(last.error);

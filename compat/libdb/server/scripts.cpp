@@ -8,6 +8,7 @@
 namespace tmh::db::server {
 
 std::string ScriptLibrary::load(const char *path) {
+  TMH_ASSERT(path != nullptr && !is_there());
   void *const at = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (at == nullptr) return ::dlerror();
   make_ = reinterpret_cast<Make>(::dlsym(at, "tp_tcl_make"));

@@ -113,6 +113,7 @@ Server::~Server() {
 }
 
 void Server::watch(int file, std::uint32_t events, void *about) {
+  TMH_ASSERT(file >= 0 && about != nullptr);
   epoll_event event{};
   event.events = events;
   event.data.ptr = about;
@@ -195,6 +196,7 @@ void Server::admit() {
 
 // It has said nothing yet: the reply is that of a client's first request.
 void Server::refuse(int socket, int error) {
+  TMH_ASSERT(error != 0);
   Counters::add(shared_.counters.refused);
   std::string reply;
   const std::size_t at = tp::wire::begin_message(
@@ -214,6 +216,7 @@ void Server::bury() {
 }
 
 void Server::stop() {
+  TMH_ASSERT(is_ending_);
   for (const auto &worker : workers_) worker->stop(false);
   constexpr int kStepMs = 50;
   for (int steps = 0;; ++steps) {

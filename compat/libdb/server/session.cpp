@@ -25,6 +25,7 @@ int Session::add(std::shared_ptr<Database> database) {
   TMH_ASSERT(database != nullptr);
   const std::scoped_lock guard(mutex_);
   if (databases_.size() >= TP_SERVER_DBS_MAX) throw Failure{EMFILE};
+  TMH_ASSERT(next_ > 0);
   const int number = next_++;
   databases_.emplace(number, std::move(database));
   return number;
@@ -40,6 +41,7 @@ std::shared_ptr<Database> Session::remove(int number) {
   const std::scoped_lock guard(mutex_);
   const auto found = databases_.find(number);
   if (found == databases_.end()) return nullptr;
+  TMH_ASSERT(found->second != nullptr);
   std::shared_ptr<Database> gone = std::move(found->second);
   databases_.erase(found);
   return gone;
@@ -53,13 +55,15 @@ bool Session::is_full() const {
 // Another server's lives are other numbers.
 Sessions::Sessions() : next_life_(static_cast<std::uint64_t>(std::time(nullptr)) << 24) {
   std::uint64_t drawn = 0;
-  if (::getrandom(&drawn, sizeof drawn, 0) == sizeof drawn) next_life_ = drawn;
+  // 0 is none.
+  if (::getrandom(&drawn, sizeof drawn, 0) == sizeof drawn) next_life_ = drawn >> 1 | 1;
 }
 
 std::shared_ptr<Session> Sessions::of(unsigned uid, std::uint64_t high, std::uint64_t low) {
   const std::scoped_lock guard(mutex_);
   std::erase_if(all_, [](const auto &known) { return known.second.expired(); });
   std::weak_ptr<Session> &known = all_[{uid, high, low}];
+  TMH_ASSERT(next_life_ != 0);
   std::shared_ptr<Session> found = known.lock();
   if (found == nullptr) {
     found = std::make_shared<Session>(next_life_++);

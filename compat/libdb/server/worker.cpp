@@ -31,6 +31,7 @@ Worker::~Worker() {
 }
 
 void Worker::begin() {
+  TMH_ASSERT(!thread_.joinable());
   thread_ = std::thread([this] { run(); });
 }
 
@@ -67,6 +68,7 @@ void Worker::serve(Requests *requests) {
 }
 
 bool Worker::read_some() {
+  TMH_ASSERT(end_ <= in_.size());
   if (in_.size() - end_ < kReadBytes) in_.resize(end_ + kReadBytes);
   for (;;) {
     const ssize_t got = ::recv(socket_, in_.data() + end_, in_.size() - end_, 0);
@@ -98,6 +100,7 @@ bool Worker::answer_all(Requests *requests) {
     taken += whole;
     if (out_.size() >= kReplyBytes && !write_all()) return false;
   }
+  TMH_ASSERT(taken <= end_);
   std::memmove(in_.data(), in_.data() + taken, end_ - taken);
   end_ -= taken;
   // What a large message needed.

@@ -152,6 +152,7 @@ int Connection::send_message() {
 }
 
 int Connection::read_some(int flags) {
+  TMH_ASSERT(taken_ <= end_ && end_ <= in_.size());
   if (in_.size() - end_ < kReadBytes) in_.resize(std::max(2 * in_.size(), end_ + kReadBytes));
   for (;;) {
     const ssize_t got = ::recv(socket_, in_.data() + end_, in_.size() - end_, flags);

@@ -139,6 +139,7 @@ void *remote_buf_get(int file, std::uint64_t page, int *bytes) noexcept {
     (void)failed(Errc::kOutOfMemory, "");
     return nullptr;
   }
+  TMH_ASSERT(op.data.data != nullptr);
   Pinned &made = *pinned.back();
   made.file = file;
   made.page = page;
@@ -162,6 +163,7 @@ int remote_buf_unpin(void *page) noexcept {
     std::size_t end = at + 1;
     for (std::size_t next = end; next < std::min<std::size_t>(end + kGap, TP_PAGE_BYTES); ++next)
       if (is_changed(next)) end = next + 1;
+    TMH_ASSERT(at < end && end <= TP_PAGE_BYTES);
     tp_server_op op{};
     op.kind = TP_SERVER_BUF_PUT;
     op.db = gone->file;

@@ -45,6 +45,7 @@ void deliver(const std::optional<std::string_view> &from, DBT *to) noexcept {
   return made;
 }
 void deliver(const wire::Result &result, tp_server_op *op) noexcept {
+  TMH_ASSERT(op != nullptr);
   op->result = result.result;
   op->error = result.error;
   if (result.db >= 0) op->db = result.db;
@@ -90,6 +91,7 @@ void note_end_of_transaction(tp_server *server, const tp_server_op &op) noexcept
 }
 
 [[nodiscard]] int call_op(tp_server *server, tp_server_op *op) {
+  TMH_ASSERT(server != nullptr && op != nullptr);
   if (!server->connection.is_idle()) {
     errno = EBUSY;
     return -1;
@@ -177,6 +179,7 @@ void note_end_of_transaction(tp_server *server, const tp_server_op &op) noexcept
 
 [[nodiscard]] int receive_batch(tp_server *server, tp_server_op *ops, std::size_t count,
                                 std::size_t *done) {
+  TMH_ASSERT(ops != nullptr || count == 0);
   std::string_view payload;
   if (server->connection.receive(&payload) != 0) return -1;
   wire::Reader in(payload);

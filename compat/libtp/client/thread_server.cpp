@@ -34,6 +34,7 @@ Left *left = new Left;
 }
 
 [[nodiscard]] std::unique_ptr<tp_server> take_left(const std::string &address) {
+  TMH_ASSERT(!address.empty());
   const std::scoped_lock guard(left->mutex);
   std::erase_if(left->servers, [&](const auto &server) { return !is_usable(*server, address); });
   if (left->servers.empty()) return nullptr;
@@ -84,6 +85,7 @@ tp_server *server_of_thread() noexcept {
       if (mine->connection.is_own() && mine->has_transaction) return mine;
       delete std::exchange(mine, nullptr);
     }
+    TMH_ASSERT(mine == nullptr);
     thread_local End end;
     (void)end;
     mine = take_left(wanted).release();

@@ -23,6 +23,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "platform/assert.h"
+
 namespace tmh::tp::wire {
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
@@ -39,6 +41,12 @@ struct Head {
   std::uint16_t kind = 0, zero = 0;
 };
 
+static_assert(sizeof(Head) == kHeadBytes);
+static_assert(kNone > TP_SERVER_MESSAGE_MAX, "no length is null");
+// Never another operation's.
+static_assert(TP_SERVER_GET == 1 && TP_SERVER_ADD == 7 && TP_SERVER_BEGIN == 8);
+static_assert(TP_SERVER_LOCK == 11 && TP_SERVER_BUF_OPEN == 16 && TP_SERVER_DBOPEN == 20);
+
 // Appends to a message.
 class Writer {
  public:
@@ -47,6 +55,7 @@ class Writer {
   requires std::is_integral_v<Number>
   void number(Number value) { to_.append(reinterpret_cast<const char *>(&value), sizeof value); }
   void bytes(const void *data, std::size_t size) {
+    TMH_ASSERT(data != nullptr || size == 0);
     number(static_cast<std::uint32_t>(size));
     if (size != 0) to_.append(static_cast<const char *>(data), size);
   }
@@ -59,6 +68,7 @@ class Writer {
 
 // A message's head; its payload's bytes are said when they are there.
 inline std::size_t begin_message(std::string *to, std::uint32_t number, std::uint16_t kind) {
+  TMH_ASSERT(to != nullptr);
   const std::size_t at = to->size();
   Writer out(to);
   out.number(std::uint32_t{0});
@@ -69,6 +79,7 @@ inline std::size_t begin_message(std::string *to, std::uint32_t number, std::uin
 }
 // False: it has more bytes than a message may have.
 [[nodiscard]] inline bool end_message(std::string *to, std::size_t at) {
+  TMH_ASSERT(at + kHeadBytes <= to->size());
   const std::size_t bytes = to->size() - at - kHeadBytes;
   if (bytes > TP_SERVER_MESSAGE_MAX) return false;
   const auto said = static_cast<std::uint32_t>(bytes);
@@ -166,7 +177,6 @@ struct Result {
   std::uint64_t number = 0;
   std::optional<std::string_view> key, data;
 };
-inline constexpr std::size_t kResultBytesMin = 28;
 
 inline void put(Writer *out, const Result &result) {
   out->number(result.result);

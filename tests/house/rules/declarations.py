@@ -171,6 +171,10 @@ class Declarations(Rule):
     exceptions = {
         ("bindings/python/src/python.h", "NO_IMPORT_ARRAY"): "NumPy's headers ask for it",
         ("bindings/python/src/python.h", "PY_ARRAY_UNIQUE_SYMBOL"): "NumPy's headers ask for it",
+        ("bindings/tcl/package.h", "Tp_Init"): "Tcl calls it",
+        ("bindings/tcl/script.h", "tp_tcl_make"): "the server finds it in the library",
+        ("bindings/tcl/script.h", "tp_tcl_run"): "the server finds it in the library",
+        ("bindings/tcl/script.h", "tp_tcl_end"): "the server finds it in the library",
         ("platform/files.h", "at_fork_"): "its initializer acts",
     }
 

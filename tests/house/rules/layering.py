@@ -77,6 +77,9 @@ MAY_INCLUDE = {
     # Serial code, which knows no transaction.
     "compat/libdb/": ["include/", ASSERT, "platform/disk.h", "observe/steps.h",
                       "observe/planted.h"],
+    # The same library in a process of its own.
+    "compat/libdb/server/": ["include/", ASSERT, "compat/libdb/", "compat/libtp/interruption.h",
+                             "compat/libtp/client/wire.h"],
     # A library of its own on level 1 alone.
     "compat/libitm/": ["include/", "platform/", "observe/", "storage/", "levels/line/"],
     # The engine of its methods pages, and what that engine brings to a program.
@@ -92,6 +95,7 @@ MAY_INCLUDE = {
     "bench/": ALL_ROOMS
     + ["programs/", "examples/trees/", "examples/structures/", "examples/workloads/"],
     "bindings/python/": ["include/", ASSERT],  # what a user sees
+    "bindings/tcl/": ["include/", ASSERT],
     "examples/": ["include/"],
     # Programs, and not pages of a manual.
     "examples/inverted_index/": ["include/", "programs/", "examples/"],
