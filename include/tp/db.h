@@ -150,6 +150,9 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
  * written when its last handle is closed.
  * TP_DBFLAGS in the environment is added to every open of a named file, of dbopen(), too: numbers,
  * or these names, with | or , between them.
+ * TP_SERVER, the path of a socket or 127.0.0.1:PORT: named files are opened by that server
+ * (tp/server.h), with its TP_HOME and TP_DURABILITY. ENOTSUP: callbacks. ECONNRESET: it is gone.
+ * fd() is -1 with ENOENT.
  * A null file is in memory, and this handle's alone. */
 DB *tp_dbopen(const char *file, int flags, int mode, DBTYPE type, int dbflags,
               const void *openinfo);

@@ -2,6 +2,9 @@
  *
  * One environment per process, tp_paper_open(); a transaction per thread, from txn_begin() to its
  * end. What is not said here is as in tp.h.
+ * A process that opens none, and has TP_SERVER in its environment, is a client: the calls are that
+ * server's, with its record types, and pages are copies (tp/server.h). tp_paper_env() and
+ * tp_paper_txn() are null then, so what takes an environment or a transaction fails.
  * TP_NO_SHORT_NAMES hides lock, unlock, log, wake and sleep_on, which other headers may have.
  * Contexts: as tp.h.
  * Source: LIBTP, sections 3.2 and 4.4. */

@@ -54,6 +54,9 @@ template <class Number>
   return static_cast<unsigned>(std::min(bytes, kCacheBytesMax));
 }
 
+// While the process has no environment: an open may make it.
+std::mutex opening_mutex;
+
 struct Info {
   BTREEINFO tree{};
   HASHINFO table{};
@@ -214,8 +217,11 @@ Operations::Result Operations::open(const Op &op) {
   Info info;
   const void *const openinfo = info.fill(opening);
   const std::string path = op.key ? path_of(op.key) : std::string();
+  std::unique_lock guard(opening_mutex, std::defer_lock);
+  if (tp_paper_env() == nullptr) guard.lock();
   DB *const db = tp_dbopen(op.key ? path.c_str() : nullptr, opening.flags, opening.mode,
                            static_cast<DBTYPE>(opening.type), opening.dbflags, openinfo);
+  if (guard.owns_lock()) guard.unlock();
   if (db == nullptr) return of_call(RET_ERROR);
   TMH_ASSERT(db->type == static_cast<DBTYPE>(opening.type));
   const auto made = std::make_shared<Database>(db);
@@ -339,8 +345,7 @@ Operations::Result Operations::home(const Op &op) {
       op.key->find('\0') != std::string_view::npos)
     throw Failure{EINVAL};
   const std::string wanted(*op.key);
-  static std::mutex mutex;
-  const std::scoped_lock guard(mutex);
+  const std::scoped_lock guard(opening_mutex);
   if (tp_env *const env = tp_paper_env(); env != nullptr) {
     if (real_path(tp_home(env)) == real_path(wanted)) return answer(TP_OK);
     Result made;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -57,6 +58,19 @@ std::uint64_t process_serial() noexcept { return forks.load(std::memory_order_re
 
 Connection::~Connection() {
   if (socket_ >= 0) (void)::close(socket_);
+}
+
+void Connection::end() noexcept {
+  if (socket_ < 0 || !is_own() || error_ != 0) return;
+  const timeval patience{10, 0};
+  (void)::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  (void)::shutdown(socket_, SHUT_WR);
+  char gone[256];
+  ssize_t got = 0;
+  do {
+    got = ::recv(socket_, gone, sizeof gone, 0);
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  (void)fail(ECONNRESET);
 }
 
 bool Connection::is_own() const noexcept { return process_ == process_serial(); }
@@ -143,7 +157,8 @@ int Connection::send_message() {
     }
     if (errno == EINTR) continue;
     // What the server has said before it went is read yet.
-    if (errno != EAGAIN) return 0;
+    if (errno == EPIPE || errno == ECONNRESET) return 0;
+    if (errno != EAGAIN) return fail(ECONNRESET);
     pollfd waited{socket_, POLLIN | POLLOUT, 0};
     if (::poll(&waited, 1, -1) < 0) continue;
     if ((waited.revents & POLLIN) != 0 && read_some(MSG_DONTWAIT) != 0) return -1;

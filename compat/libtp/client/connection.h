@@ -24,6 +24,8 @@ class Connection {
 
   // A path, or 127.0.0.1:PORT.
   [[nodiscard]] int open(const std::string &address);
+  // Returns when the server has rolled back and closed, or after 10 s.
+  void end() noexcept;
   // A request: begin, append, send.
   void begin(wire::Kind kind);
   [[nodiscard]] std::string &message() noexcept { return message_; }

@@ -223,6 +223,7 @@ uint64_t tp_server_life(const tp_server *server) {
 }
 
 int tp_server_close(tp_server *server) {
+  if (server != nullptr) server->connection.end();
   delete server;
   return 0;
 }
