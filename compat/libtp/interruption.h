@@ -1,5 +1,5 @@
-// compat/libtp/interruption.h -- a thread's waits for locks, ended by another thread: a server ends
-// those of a client that is gone.
+// compat/libtp/interruption.h -- the end of a server's thread: when its client is gone another
+// thread ends its waits for locks; a transaction that it cannot end is given up.
 // Contexts:  NOT async-signal-safe.
 #pragma once
 
@@ -11,5 +11,7 @@ namespace tmh::tp {
 // (TP_ETIMEOUT). Null: its waits end as they always do. REQUIRES: it outlives the thread's waits.
 void end_waits_when(const std::atomic<bool> *is_over) noexcept;
 [[nodiscard]] const std::atomic<bool> *end_of_waits() noexcept;
+// The thread has no transaction then (tp_paper_txn()). What its abort has not undone others undo.
+void give_transaction_up() noexcept;
 
 }  // namespace tmh::tp

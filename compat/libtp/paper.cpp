@@ -12,6 +12,7 @@
 #include "compat/libtp/calls.h"
 #include "compat/libtp/client/remote_paper.h"
 #include "compat/libtp/client/thread_server.h"
+#include "compat/libtp/interruption.h"
 
 using namespace tmh::tp;  // NOLINT(google-build-using-namespace): it defines C functions alone
 
@@ -86,6 +87,15 @@ int tp_paper_abort(void) {
   if (error == TP_OK) running = nullptr;
   return error;
 }
+
+}  // extern "C"
+
+void tmh::tp::give_transaction_up() noexcept {
+  if (running != nullptr) (void)tp_detach(running, nullptr);
+  running = nullptr;
+}
+
+extern "C" {
 
 int tp_paper_buf_open(const char *path, int flags, int mode) {
   if (is_remote()) return client::remote_buf_open(path, flags, mode);

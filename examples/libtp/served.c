@@ -1,5 +1,6 @@
 /* examples/libtp/served.c -- a server of transactions, and two clients that are ordinary programs
  * of db(3) but for one thing: a transfer is one request. Ends with 1 when money is lost. */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

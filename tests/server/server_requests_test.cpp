@@ -86,6 +86,22 @@ TEST_F(ServerRequestsTest, AnAdditionIsOneOperation) {
   EXPECT_EQ(call(server_, TP_SERVER_BEGIN), 0) << "none has stayed";
 }
 
+TEST_F(ServerRequestsTest, ADatabaseIsNotClosedInAnothersTransaction) {
+  const int db = client_.open(served_.path("file"));
+  const Client other(served_.socket());
+  ASSERT_EQ(call(server_, TP_SERVER_BEGIN), 0);
+  ASSERT_EQ(call(server_, TP_SERVER_PUT, db, &one_, &data_), 0);
+  EXPECT_EQ(call(other.get(), TP_SERVER_CLOSE, db), -1);
+  EXPECT_EQ(errno, EBUSY);
+  EXPECT_EQ(call(other.get(), TP_SERVER_GET, db, &one_), -1);
+  EXPECT_EQ(errno, EBUSY);
+  ASSERT_EQ(call(server_, TP_SERVER_COMMIT), 0);
+  EXPECT_EQ(value(other.get(), db, one_), data_);
+  EXPECT_EQ(call(other.get(), TP_SERVER_CLOSE, db), 0);
+  EXPECT_EQ(call(server_, TP_SERVER_GET, db, &one_), -1);
+  EXPECT_EQ(errno, EBADF);
+}
+
 TEST_F(ServerRequestsTest, RequestsGoOutBeforeRepliesAreRead) {
   const int db = client_.open(served_.path("file"));
   // More than all buffers between the two have room for.

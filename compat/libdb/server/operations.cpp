@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "compat/libdb/failure.h"
+#include "compat/libtp/interruption.h"
 #include "platform/assert.h"
 
 namespace tmh::db::server {
@@ -127,12 +128,12 @@ bool has_transaction() noexcept { return tp_paper_txn() != nullptr; }
 Operations::~Operations() { (void)roll_back(); }
 
 bool Operations::roll_back() noexcept {
-  tp_txn *const running = tp_paper_txn();
-  if (running == nullptr) return false;
+  if (!has_transaction()) return false;
   Counters::add(counters_.rolled_back);
   // What cannot be undone now others undo.
-  if (tp_paper_abort() != TP_OK) (void)tp_detach(running, nullptr);
-  TMH_ASSERT(tp_paper_txn() != running || tp_txn_state(running) != TP_RUNNING);
+  if (tp_paper_abort() != TP_OK) tp::give_transaction_up();
+  TMH_ASSERT(!has_transaction());
+  note_end();
   return true;
 }
 
@@ -238,8 +239,32 @@ Operations::Result Operations::close(const Op &op) {
   const std::shared_ptr<Database> database = session_->find(op.db);
   if (database == nullptr) throw Failure{EBADF};
   const std::unique_lock mine(database->mutex, std::try_to_lock);
-  if (!mine.owns_lock() || session_->remove(op.db) == nullptr) throw Failure{EBUSY};
+  if (!mine.owns_lock()) throw Failure{EBUSY};
+  // Closing stores what waits for the end of a transaction, which is its own thread's alone.
+  if (database->user != nullptr && database->user != running_ && database->user->load())
+    throw Failure{EBUSY};
+  if (session_->remove(op.db) == nullptr) throw Failure{EBADF};
   return of_call(database->close());
+}
+
+void Operations::use(Database *database) {
+  TMH_ASSERT(database != nullptr);
+  note_end();
+  tp_txn *const running = tp_paper_txn();
+  if (running == nullptr) return;
+  if (running_ == nullptr) {
+    running_ = std::make_shared<std::atomic<bool>>(true);
+    running_id_ = tp_txn_id(running);
+  }
+  database->user = running_;
+}
+
+void Operations::note_end() noexcept {
+  if (running_ == nullptr) return;
+  const tp_txn *const running = tp_paper_txn();
+  if (running != nullptr && tp_txn_id(running) == running_id_) return;
+  running_->store(false);
+  running_ = nullptr;
 }
 
 // The library reads a number of the key's, and may be given what it has delivered.
@@ -258,6 +283,7 @@ Operations::Result Operations::record(const Op &op) {
   // Another connection of the process is in a call.
   const std::unique_lock mine(database->mutex, std::try_to_lock);
   if (!mine.owns_lock() || database->db == nullptr) throw Failure{EBUSY};
+  use(database.get());
   DB *const db = database->db;
   DBT *const key = given_key(op);
   DBT data{};
@@ -371,6 +397,7 @@ Operations::Result Operations::end(const Op &op) {
   TMH_ASSERT(op.kind == TP_SERVER_COMMIT || op.kind == TP_SERVER_ABORT);
   const bool commits = op.kind == TP_SERVER_COMMIT;
   const Result made = answer(commits ? tp_paper_commit() : tp_paper_abort());
+  note_end();
   if (made.result == TP_OK) Counters::add(commits ? counters_.transactions : counters_.rolled_back);
   return made;
 }

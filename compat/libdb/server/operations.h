@@ -4,6 +4,7 @@
 // Contexts:  one thread, a client's. NOT async-signal-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,6 +34,8 @@ class Operations {
   [[nodiscard]] tp::wire::Result run(const tp::wire::Op &op) noexcept;
   // What the thread's transaction has done is undone. False: there is none.
   bool roll_back() noexcept;
+  // A script may have ended the transaction.
+  void note_end() noexcept;
 
  private:
   using Op = tp::wire::Op;
@@ -54,10 +57,14 @@ class Operations {
   // A number of tp.h, and its text.
   [[nodiscard]] Result answer(int error);
   [[nodiscard]] DBT *given_key(const Op &op);
+  void use(Database *database);
 
   Counters &counters_;
   const Limits limits_;
   const std::shared_ptr<Session> session_;
+  // The running transaction, which databases name as their user.
+  std::shared_ptr<std::atomic<bool>> running_;
+  std::uint64_t running_id_ = 0;
   std::string key_, data_, text_;
   DBT given_{};
 };

@@ -197,6 +197,7 @@ bool Requests::script(std::string_view payload, std::string *reply) {
     made.result = script_->run(*text, shared_.limits.script_ms, &result);
     made.data = result;
   }
+  operations_->note_end();
   made.number = has_transaction() ? 1 : 0;
   (void)put_bounded(reply, made);
   return true;

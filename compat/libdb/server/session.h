@@ -6,6 +6,7 @@
 
 #include <tp/db.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,6 +27,8 @@ struct Database {
   std::mutex mutex;
   DB *db;
   bool has_transactions = false, is_private = false, has_duplicates = false;
+  // Of the connection's transaction that has used it last; false: it has ended.
+  std::shared_ptr<std::atomic<bool>> user;
   std::uint64_t record_bytes = 0;  // of R_FIXEDLEN; 0: of any length
 };
 
