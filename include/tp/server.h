@@ -40,9 +40,9 @@ enum tp_server_kind {
   /* tp_paper_lock() and others: db is the file, `number` the page, flags the mode. */
   TP_SERVER_LOCK,
   TP_SERVER_UNLOCK,
-  TP_SERVER_TRADE,   /* flags: from; data: 4 bytes, to */
-  TP_SERVER_LOG,     /* flags: the type; data; delivers the LSN in `number` */
-  TP_SERVER_FLUSH,   /* all steps so far are durable */
+  TP_SERVER_TRADE,    /* flags: from; data: 4 bytes, to */
+  TP_SERVER_LOG,      /* flags: the type; data; delivers the LSN in `number` */
+  TP_SERVER_FLUSH,    /* all steps so far are durable */
   TP_SERVER_BUF_OPEN, /* key: the path; flags: of open(2); number: mode; delivers the file in db */
   TP_SERVER_BUF_GET,  /* delivers the page's bytes */
   TP_SERVER_BUF_PUT,  /* stores data at offset `flags` of the page, and logs what undoes that */
@@ -96,8 +96,7 @@ int tp_server_batch(tp_server *server, struct tp_server_op *ops, size_t count, u
                     size_t *done);
 /* The same in two halves: many requests may be sent before their replies are received, in their
  * order. */
-int tp_server_send(tp_server *server, const struct tp_server_op *ops, size_t count,
-                   unsigned flags);
+int tp_server_send(tp_server *server, const struct tp_server_op *ops, size_t count, unsigned flags);
 int tp_server_receive(tp_server *server, struct tp_server_op *ops, size_t count, size_t *done);
 
 /* Runs a script of Tcl at the server, by `tmh tpd --tcl`, in the connection's transaction. 0, and
@@ -110,11 +109,11 @@ struct tp_server_counters {
   uint64_t clients, refused, requests, operations, transactions, rolled_back, deaths, malformed;
 };
 struct tp_server_options {
-  const char *socket; /* a path; or null, and */
-  int port;           /* of 127.0.0.1; 0: any */
-  const char *home;   /* of the environment; null: TP_HOME, or beside the files */
-  int durability;     /* of a new one, as tp_options */
-  const unsigned *uids; /* whom it serves besides its own user and root */
+  const char *socket;   /* a path; or null, and */
+  int port;             /* of 127.0.0.1; 0: any */
+  const char *home;     /* of the environment; null: TP_HOME, or beside the files */
+  int durability;       /* of a new one, as tp_options */
+  const unsigned *uids; /* users that it serves besides its own and root */
   size_t uid_count;
   const uint32_t *log_types; /* of records that clients may log; there is nothing to undo */
   size_t log_type_count;
