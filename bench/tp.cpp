@@ -12,7 +12,14 @@
 //            server    records, at a server on a Unix socket, to which each call is a request
 //            server, one request  the same, a request for each transaction
 //            tcl       records, in Tcl, one process
-//          --parts also measures transactions of which parts are left out.
+//          --parts also measures transactions of which parts are left out; --all, or --only with
+//          their names, contestants of papers/libtp:
+//            flock, fsync   private files, with flock(2) or a sync of all files each time
+//            4.4BSD         private files of db 1.85 (bench/support/bsd_db.h)
+//            SQLite         WAL, prepared statements
+//            pages, ...     plain code in an instance, by detection; lines: fields
+//          --details: 99 % of a process's latencies, and bytes of log. --memory: of all processes
+//          that transact, caches of files included; the files are forgotten before.
 // Checked: after the last transaction the sums of branches, tellers and accounts are that of what
 //          was committed, and each process's last row of history is its last transfer's.
 // Source:  LIBTP, 5; TPC Benchmark B.
@@ -32,17 +39,27 @@
 
 #include <unistd.h>
 
+#include <tmh/domain.hpp>
+
+#include "bench/support/bsd_db.h"
+#include "bench/support/clock.h"
+#include "bench/support/memory_limit.h"
+#include "bench/support/modes.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "bench/support/tp_db.h"
+#include "bench/support/tp_pages.h"
 #include "bench/support/tp_server.h"
 #include "bench/support/tp_tmh.h"
 #include "bench/support/tp_work.h"
 #include "platform/assert.h"
 #ifdef TMH_BENCH_BERKELEY_DB
 #include "bench/support/tp_berkeley_db.h"
+#endif
+#ifdef TMH_BENCH_SQLITE
+#include "bench/support/tp_sqlite.h"
 #endif
 
 namespace tmh::bench {
@@ -54,12 +71,34 @@ struct Options {
   std::uint64_t branches = 10, accounts = 1'000;
   std::uint64_t transactions = 40'000, synced = 1'000;  // of each process
   std::vector<unsigned> processes = {1, 2, 4};
-  bool with_parts = false;
+  bool with_parts = false, with_all = false;
+  bool with_details = false, only_reads = false;
+  std::uint64_t record_bytes = 8, page_bytes = 512, cache_mib = 256;
+  std::uint64_t memory_kib = 0;  // 0: no limit
+  std::vector<std::string> durabilities;
   std::vector<std::string> only;
 };
 
-enum class Store : std::uint8_t { kTp, kDb, kPrivate, kPlain, kBerkeley, kServer, kRequest, kTcl };
-enum class Scope : std::uint8_t { kAlways, kParts };
+enum class Store : std::uint8_t {
+  kTp,
+  kDb,
+  kPrivate,
+  kPlain,
+  kBerkeley,
+  kFlock,
+  kFsync,
+  kBsd,
+  kSqlite,
+  kLazy,
+  kEager,
+  kLocking,
+  kSnapshot,
+  kLines,
+  kServer,
+  kRequest,
+  kTcl
+};
+enum class Scope : std::uint8_t { kAlways, kParts, kPaper };
 
 constexpr int kVolatile = 0, kSynced = 1, kNotSynced = 2;
 constexpr std::array<int, 3> kDurabilities = {kVolatile, kNotSynced, kSynced};
@@ -76,7 +115,7 @@ struct Variant {
   Scope scope = Scope::kAlways;
 };
 constexpr TransactionEnd kCommit = TransactionEnd::kCommit, kAbort = TransactionEnd::kAbort;
-constexpr std::array<Variant, 16> kVariants = {
+constexpr std::array<Variant, 25> kVariants = {
     {{"steps", Store::kTp, {}},
      {"one step", Store::kTp, {.end = TransactionEnd::kCommitStep}},
      {"Berkeley DB", Store::kBerkeley, {}},
@@ -85,9 +124,6 @@ constexpr std::array<Variant, 16> kVariants = {
      {"none", Store::kPlain, {}, true},
      {"records", Store::kDb, {}},
      {"private files", Store::kPrivate, {}, true},
-     {"server", Store::kServer, {}},
-     {"server, one request", Store::kRequest, {}},
-     {"tcl", Store::kTcl, {}, true},
      {"begin, commit", Store::kTp, {kCommit, false, false}, true, false, Scope::kParts},
      {"locks", Store::kTp, {kCommit, true, false}, true, false, Scope::kParts},
      {"locks, empty steps",
@@ -97,23 +133,24 @@ constexpr std::array<Variant, 16> kVariants = {
       false,
       Scope::kParts},
      {"locks, stores", Store::kTp, {kCommit, true, true, false, true}, true, true, Scope::kParts},
-     {"locks, records",
-      Store::kTp,
-      {kCommit, true, true, true, false},
-      true,
-      false,
-      Scope::kParts}}};
+     {"locks, records", Store::kTp, {kCommit, true, true, true, false}, true, false, Scope::kParts},
+     {"flock", Store::kFlock, {}, true, true, Scope::kPaper},
+     {"fsync", Store::kFsync, {}, false, true, Scope::kPaper},
+     {"4.4BSD", Store::kBsd, {}, true, true, Scope::kPaper},
+     {"SQLite", Store::kSqlite, {}, false, true, Scope::kPaper},
+     {"pages, lazy", Store::kLazy, {}, false, true, Scope::kPaper},
+     {"pages, eager", Store::kEager, {}, false, true, Scope::kPaper},
+     {"pages, locking", Store::kLocking, {}, false, true, Scope::kPaper},
+     {"pages, snapshot", Store::kSnapshot, {}, false, true, Scope::kPaper},
+     {"lines", Store::kLines, {}, false, true, Scope::kPaper},
+     {"server", Store::kServer, {}, false, true, Scope::kPaper},
+     {"server, one request", Store::kRequest, {}, false, true, Scope::kPaper},
+     {"tcl", Store::kTcl, {}, false, true, Scope::kPaper}}};
 constexpr std::size_t kSteps = 0, kOneStep = 1, kBerkeley = 2, kAborts = 3, kNone = 5;
 constexpr std::size_t kRecords = 6, kPrivate = 7;
-
-// Of dbopen()'s bank, which is made before.
-constexpr bool is_of_db(Store store) noexcept {
-  return store == Store::kDb || store == Store::kServer || store == Store::kRequest ||
-         store == Store::kTcl;
-}
-constexpr bool is_served(Store store) noexcept {
-  return store == Store::kServer || store == Store::kRequest;
-}
+constexpr std::size_t kFsynced = 14, kOfBsd = 15;
+static_assert(kVariants[kFsynced].store == Store::kFsync);
+static_assert(kVariants[kOfBsd].store == Store::kBsd);
 
 constexpr bool has_berkeley() noexcept {
 #ifdef TMH_BENCH_BERKELEY_DB
@@ -121,6 +158,49 @@ constexpr bool has_berkeley() noexcept {
 #else
   return false;
 #endif
+}
+
+constexpr bool has_sqlite() noexcept {
+#ifdef TMH_BENCH_SQLITE
+  return true;
+#else
+  return false;
+#endif
+}
+
+constexpr bool is_served(Store store) noexcept {
+  return store == Store::kServer || store == Store::kRequest;
+}
+// Banks of DB_SHARED | DB_TP.
+constexpr bool is_of_records(Store store) noexcept {
+  return store == Store::kDb || is_served(store) || store == Store::kTcl;
+}
+constexpr DbFiles files_of(Store store) noexcept {
+  return store == Store::kFlock   ? DbFiles::kFlock
+         : store == Store::kFsync ? DbFiles::kFsync
+         : store == Store::kBsd   ? DbFiles::kBsd
+         : is_of_records(store)   ? DbFiles::kTransactions
+                                  : DbFiles::kPrivate;
+}
+constexpr bool is_of_files(Store store) noexcept {
+  return store == Store::kPrivate || files_of(store) != DbFiles::kPrivate;
+}
+constexpr bool has_transactions(Store store) noexcept {
+  return store != Store::kPlain && (!is_of_files(store) || is_of_records(store));
+}
+constexpr Instances instances_of(Store store) noexcept {
+  return store == Store::kEager      ? Instances::kEager
+         : store == Store::kLocking  ? Instances::kLocking
+         : store == Store::kSnapshot ? Instances::kSnapshot
+         : store == Store::kLines    ? Instances::kLines
+                                     : Instances::kLazy;
+}
+// What a store can be asked for.
+constexpr bool can_be(Store store, int durability, unsigned processes) noexcept {
+  if (store == Store::kSqlite) return durability != kVolatile;
+  if (store == Store::kTcl && processes != 1) return false;
+  if (has_transactions(store)) return true;
+  return processes == 1 && durability == (store == Store::kFsync ? kSynced : kVolatile);
 }
 
 struct Case {
@@ -136,7 +216,7 @@ struct Wish {
   double wanted;
 };
 // Times as many transactions per second.
-constexpr std::array<Wish, 15> kWishes = {
+constexpr std::array<Wish, 18> kWishes = {
     {{"steps, not synced, 1 process, x Berkeley DB",
       {kSteps, kNotSynced, 1},
       {kBerkeley, kNotSynced, 1},
@@ -181,12 +261,21 @@ constexpr std::array<Wish, 15> kWishes = {
      {"records, volatile, x private files",
       {kRecords, kVolatile, 1},
       {kPrivate, kVolatile, 1},
-      0.6}}};
+      0.6},
+     {"records, synced, x private files", {kRecords, kSynced, 1}, {kPrivate, kVolatile, 1}, 0.83},
+     {"records, synced, x fsync", {kRecords, kSynced, 1}, {kFsynced, kSynced, 1}, 1.7},
+     {"private files, x 4.4BSD", {kPrivate, kVolatile, 1}, {kOfBsd, kVolatile, 1}, 0.8}}};
 
 struct alignas(128) Member {
   std::int64_t sum;
-  std::uint64_t retries;
+  std::uint64_t retries, log_bytes;
   Transfer last;
+};
+// One more than transact: who only looks at the log.
+using Members = std::array<Member, kTellingProcesses + 1>;
+
+struct Details {
+  std::vector<double> p99_us, log_bytes;  // of each round; of a transaction
 };
 
 class TpBench {
@@ -197,7 +286,7 @@ class TpBench {
       options_.transactions = 60;
       options_.synced = 4;
       options_.processes = {1, 2};
-      options_.with_parts = true;
+      options_.with_parts = options_.with_all = options_.with_details = true;
     }
 #ifdef TMH_BENCH_BERKELEY_DB
     static const std::string kMemoryFolder = "/dev/shm";
@@ -205,6 +294,8 @@ class TpBench {
 #endif
     if (options_.accounts % options_.branches != 0)
       throw std::runtime_error("each branch has as many accounts");
+    if (options_.record_bytes < 8 || options_.page_bytes < options_.record_bytes + 20)
+      throw std::runtime_error("a record has 8 bytes or more, and fits into a page");
   }
 
   int run() {
@@ -216,9 +307,18 @@ class TpBench {
     parameters["accounts"] = options_.accounts;
     parameters["transactions"] = options_.transactions;
     parameters["synced"] = options_.synced;
+    parameters["record_bytes"] = options_.record_bytes;
+    parameters["page_bytes"] = options_.page_bytes;
+    parameters["cache_mib"] = options_.cache_mib;
+    parameters["memory_kib"] = options_.memory_kib;
+    parameters["only_reads"] = options_.only_reads;
     Report report("tp", environment(scratch_.path()), parameters);
     report.print_head();
     if (!has_berkeley()) std::printf("not built: Berkeley DB\n");
+    if (!has_sqlite()) std::printf("not built: SQLite\n");
+    if (!why_no_bsd_db().empty()) std::printf("SKIPPED 4.4BSD: %s\n", why_no_bsd_db().c_str());
+    if (options_.memory_kib != 0 && !MemoryLimit(options_.memory_kib << 10).is_available())
+      return skipped("memory cannot be limited here: it takes root, and a control group");
     const std::vector<Case> cases = all_cases();
     for (std::size_t round = 0; round < options_.rounds; ++round)
       for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -239,20 +339,27 @@ class TpBench {
   }
   [[nodiscard]] std::vector<Case> all_cases() const {
     std::vector<Case> cases;
-    for (const int durability : kDurabilities)
+    for (const int durability : kDurabilities) {
+      const auto &asked = options_.durabilities;
+      if (!asked.empty() &&
+          std::find(asked.begin(), asked.end(), name_of(durability)) == asked.end())
+        continue;
       for (const unsigned processes : options_.processes)
         for (std::size_t i = 0; i < kVariants.size(); ++i) {
           const Variant &variant = kVariants[i];
           if (!is_wanted(variant.name)) continue;
           if (variant.store == Store::kBerkeley && !has_berkeley()) continue;
+          if (variant.store == Store::kSqlite && !has_sqlite()) continue;
           if (variant.store == Store::kTcl && !has_tcl()) continue;
+          if (variant.store == Store::kBsd && !why_no_bsd_db().empty()) continue;
           if (variant.scope == Scope::kParts && !options_.with_parts) continue;
+          if (variant.scope == Scope::kPaper && !options_.with_all && options_.only.empty())
+            continue;
           if (variant.is_for_one && (processes != 1 || durability == kSynced)) continue;
-          const bool is_kept_nowhere =
-              variant.store == Store::kPlain || variant.store == Store::kPrivate;
-          if (is_kept_nowhere && durability != kVolatile) continue;
+          if (!can_be(variant.store, durability, processes)) continue;
           cases.push_back({i, durability, processes});
         }
+    }
     return cases;
   }
 
@@ -261,7 +368,11 @@ class TpBench {
                                                   unsigned process) const {
     TMH_ASSERT(measured.variant < kVariants.size());
     const Variant &variant = kVariants[measured.variant];
-    const BankScale scale{options_.branches, options_.accounts};
+    const BankScale scale = scale_of_all();
+#ifdef TMH_BENCH_SQLITE
+    if (variant.store == Store::kSqlite)
+      return open_sqlite_bank(folder, scale, process, measured.durability);
+#endif
 #ifdef TMH_BENCH_BERKELEY_DB
     if (variant.store == Store::kBerkeley)
       return open_berkeley_bank(home, folder, scale, process, measured.durability,
@@ -270,16 +381,54 @@ class TpBench {
     (void)home;
 #endif
     if (variant.store == Store::kPlain) return open_plain_bank(scale, process);
-    if (variant.store == Store::kPrivate)
-      return open_db_bank(folder, scale, process, kPrivateFiles);
-    if (variant.store == Store::kDb)
-      return open_db_bank(folder, scale, process, measured.durability);
     if (variant.store == Store::kServer)
       return open_server_bank(folder, scale, process, measured.durability);
     if (variant.store == Store::kRequest)
       return open_request_bank(folder, scale, process, measured.durability);
     if (variant.store == Store::kTcl) return open_tcl_bank(folder, process, measured.durability);
-    return open_tp_bank(folder, scale, process, measured.durability, variant.parts);
+    if (is_of_files(variant.store))
+      return open_db_bank(folder, scale, process, files_of(variant.store), measured.durability);
+    if (variant.store == Store::kTp)
+      return open_tp_bank(folder, scale, process, measured.durability, variant.parts);
+    return open_instances_bank(folder, scale, process, measured.durability,
+                               instances_of(variant.store));
+  }
+  [[nodiscard]] BankScale scale_of_all() const noexcept {
+    return {options_.branches, options_.accounts, options_.record_bytes, options_.page_bytes,
+            options_.cache_mib << 20};
+  }
+  // What other processes find when they open the bank. Segments need nothing: zeros.
+  void make(const Case &measured, const std::string &home, const std::string &folder) const {
+    const Store store = kVariants[measured.variant].store;
+#ifdef TMH_BENCH_BERKELEY_DB
+    if (store == Store::kBerkeley)
+      run_alone([&] { make_berkeley_bank(home, folder, scale_of_all(), measured.durability); });
+#else
+    (void)home;
+#endif
+#ifdef TMH_BENCH_SQLITE
+    if (store == Store::kSqlite)
+      run_alone([&] { make_sqlite_bank(folder, scale_of_all(), measured.durability); });
+#endif
+    if (is_of_files(store))
+      run_alone(
+          [&] { make_db_bank(folder, scale_of_all(), files_of(store), measured.durability); });
+  }
+
+  // The member of a team that counts bytes of log: tp.h does not tell them.
+  static void count_log(const std::string &domain_folder, int durability, const TeamClock &clock,
+                        Member *member) {
+    TMH_ASSERT(member != nullptr);
+    clock.meet();
+    const Domain domain = Domain::open(domain_folder, DomainOptions{});
+    const Durability kept = durability == kSynced ? Durability::kStrict : Durability::kBuffered;
+    const std::uint64_t before = logged(domain, kept).bytes;
+    clock.start();
+    clock.finish();
+    clock.meet();
+    member->log_bytes = logged(domain, kept).bytes - before;
+    clock.meet();
+    clock.meet();
   }
 
   // Microseconds that a process has for each of its transactions.
@@ -289,39 +438,57 @@ class TpBench {
     const std::string folder = scratch_.subfolder(name);
     const std::string home =
         variant.store == Store::kBerkeley && memory_ ? memory_->subfolder(name) : folder;
-#ifdef TMH_BENCH_BERKELEY_DB
-    if (variant.store == Store::kBerkeley)
-      run_alone([&] {
-        make_berkeley_bank(home, folder, {options_.branches, options_.accounts},
-                           measured.durability);
-      });
-#endif
-    if (is_of_db(variant.store) || variant.store == Store::kPrivate)
-      run_alone([&] {
-        make_db_bank(folder, {options_.branches, options_.accounts},
-                     is_of_db(variant.store) ? measured.durability : kPrivateFiles);
-      });
+    make(measured, home, folder);
     std::optional<BankServer> server;
     if (is_served(variant.store)) server.emplace(folder, measured.durability);
+    std::optional<MemoryLimit> limit;
+    if (options_.memory_kib != 0) {
+      limit.emplace(options_.memory_kib << 10);
+      drop_cache_of(folder);
+    }
     const std::uint64_t count =
         measured.durability == kSynced ? options_.synced : options_.transactions;
-    const Shared<std::array<Member, kTellingProcesses>> members;
-    const double ns = run_team_ns(measured.processes, [&](unsigned index, const TeamClock &clock) {
+    const Shared<Members> members;
+    const SharedMemory took_ns(options_.with_details ? measured.processes * count * sizeof(float)
+                                                     : sizeof(float));
+    const bool has_counter = options_.with_details && measured.durability != kVolatile &&
+                             (variant.store == Store::kTp || variant.store == Store::kDb);
+    const unsigned team = measured.processes + (has_counter ? 1 : 0);
+    const double ns = run_team_ns(team, [&](unsigned index, const TeamClock &clock) {
+      if (index == measured.processes)
+        return count_log(variant.store == Store::kDb ? folder + "/home" : folder,
+                         measured.durability, clock, &(*members)[index]);
+      if (limit) limit->enter();
       const std::unique_ptr<BankSession> bank = open(measured, home, folder, index);
-      Transfers transfers({options_.branches, options_.accounts}, options_.common.seed + index);
+      Transfers transfers(scale_of_all(), options_.common.seed + index);
       Member self{};
-      const auto transact = [&](std::uint64_t transactions) {
+      const auto transact = [&](std::uint64_t transactions, float *took) {
+        std::int64_t before = took != nullptr ? now_ns() : 0;
         for (std::uint64_t i = 0; i < transactions; ++i) {
           self.last = transfers.next();
-          bank->transact(self.last);
-          self.sum += self.last.amount;
+          if (options_.only_reads) {
+            self.sum += bank->look(self.last);
+          } else {
+            bank->transact(self.last);
+            self.sum += self.last.amount;
+          }
+          if (took == nullptr) continue;
+          const std::int64_t now = now_ns();
+          took[i] = static_cast<float>(now - before);
+          before = now;
         }
       };
-      transact(std::max<std::uint64_t>(1, count / 10));
+      transact(std::max<std::uint64_t>(1, count / 10), nullptr);
+      const std::uint64_t retries = bank->retries();
+      clock.meet();
+      const std::uint64_t logged_before = options_.with_details ? bank->log_bytes() : 0;
       clock.start();
-      transact(count);
+      transact(count, options_.with_details ? static_cast<float *>(took_ns.data()) + index * count
+                                            : nullptr);
       clock.finish();
-      self.retries = bank->retries();
+      self.retries = bank->retries() - retries;
+      clock.meet();
+      self.log_bytes = options_.with_details ? bank->log_bytes() - logged_before : 0;
       (*members)[index] = self;
       clock.meet();
       if (index == 0) check(*bank, *members, measured);
@@ -329,14 +496,22 @@ class TpBench {
     });
     for (const Member &member : *members) retries_[measured] += member.retries;
     server.reset();
+    if (options_.with_details) {
+      const auto *const took = static_cast<const float *>(took_ns.data());
+      const double transactions = static_cast<double>(measured.processes * count);
+      double log_bytes = 0;
+      for (const Member &member : *members) log_bytes += static_cast<double>(member.log_bytes);
+      details_[measured].p99_us.push_back(
+          quantile({took, took + measured.processes * count}, 0.99) / 1000);
+      details_[measured].log_bytes.push_back(log_bytes / transactions);
+    }
     std::filesystem::remove_all(folder);
     std::filesystem::remove_all(home);
     return ns / 1000 / static_cast<double>(count);
   }
 
-  static void check(BankSession &bank, const std::array<Member, kTellingProcesses> &members,
-                    const Case &measured) {
-    const bool changes = kVariants[measured.variant].changes;
+  void check(BankSession &bank, const Members &members, const Case &measured) const {
+    const bool changes = kVariants[measured.variant].changes && !options_.only_reads;
     std::int64_t expected = 0;
     for (unsigned i = 0; changes && i < measured.processes; ++i) expected += members[i].sum;
     const BankSums sums = bank.sums();
@@ -362,7 +537,7 @@ class TpBench {
   void print(const std::vector<Case> &cases, Report *report) const {
     TMH_ASSERT(report != nullptr);
     Table table({"durability", "processes", "variant", "us a transaction", "transactions/s",
-                 "x Berkeley DB"});
+                 "x Berkeley DB", "aborts per 500", "99 %, us", "log B"});
     for (const Case &of : cases) {
       const Summary us = summarize(*samples(of));
       const double per_second = us.median > 0 ? 1e6 * of.processes / us.median : 0;
@@ -372,7 +547,21 @@ class TpBench {
       line["processes"] = of.processes;
       put(line, "us", us);
       line["per_second"] = per_second;
+      const std::uint64_t count =
+          of.durability == kSynced ? options_.synced : options_.transactions;
+      const double aborts = 500.0 * static_cast<double>(retries_.at(of)) /
+                            static_cast<double>(of.processes * count * options_.rounds);
       line["retries"] = retries_.at(of);
+      line["aborts_per_500"] = aborts;
+      std::string p99 = "-", log_bytes = "-";
+      if (const auto details = details_.find(of); details != details_.end()) {
+        const Summary slow = summarize(details->second.p99_us);
+        put(line, "p99_us", slow);
+        p99 = number(slow.median);
+        const Summary bytes = summarize(details->second.log_bytes);
+        put(line, "log_bytes", bytes);
+        if (bytes.median > 0) log_bytes = number(bytes.median);
+      }
       std::string ratio = "-";
       if (const auto *const slow = samples({kBerkeley, of.durability, of.processes})) {
         const Summary times = summarize_ratio(*slow, *samples(of));
@@ -380,7 +569,7 @@ class TpBench {
         ratio = with_mad(times);
       }
       table.add({name_of(of.durability), std::to_string(of.processes), kVariants[of.variant].name,
-                 with_mad(us), number(per_second), ratio});
+                 with_mad(us), number(per_second), ratio, number(aborts), p99, log_bytes});
       report->add("tp", std::move(line));
     }
     std::printf("\nTransactions of TPC-B, median ±MAD %% of %zu rounds\n", options_.rounds);
@@ -414,6 +603,7 @@ class TpBench {
   std::optional<ScratchFolder> memory_;
   std::map<Case, std::vector<double>> us_;
   std::map<Case, std::uint64_t> retries_;  // of all rounds
+  std::map<Case, Details> details_;
   std::uint64_t folders_ = 0;
 };
 
@@ -443,6 +633,19 @@ int main(int argc, char **argv) {
       .capture_default_str()
       .delimiter(',')
       .check_range(1, tmh::bench::kTellingProcesses);
+  app.add_option("--durabilities", options.durabilities, "volatile, not synced, synced: only these")
+      .delimiter(',');
+  app.add_option("--record-bytes", options.record_bytes, "of a balance in a file")
+      .capture_default_str();
+  app.add_option("--page-bytes", options.page_bytes, "of a file").capture_default_str();
+  app.add_option("--cache-mib", options.cache_mib, "of a process's pages of files")
+      .capture_default_str()
+      .check_range(1, 1024);
+  app.add_option("--memory-kib", options.memory_kib, "all that transact have; 0: no limit")
+      .capture_default_str();
+  app.add_flag("--read-only", options.only_reads, "transactions that read three balances");
+  app.add_flag("--details", options.with_details, "99 % of latencies, bytes of log");
+  app.add_flag("--all", options.with_all, "also what papers/libtp compares with");
   app.add_flag("--parts", options.with_parts, "also transactions of which parts are left out");
   app.add_option("--only", options.only, "variants whose names begin like this").delimiter(',');
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::TpBench(options).run(); });

@@ -1,12 +1,16 @@
 // bench/support/memory_limit.cpp -- a memory control group.
 #include "bench/support/memory_limit.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "platform/assert.h"
 
@@ -40,6 +44,21 @@ bool MemoryLimit::put(const char *file, const std::string &text) const {
   std::ofstream out(path_ + file);
   out << text << std::flush;
   return out.good();
+}
+
+void drop_cache_of(const std::string &folder) {
+  const auto fail = [](const std::string &file) {
+    throw std::system_error(errno, std::generic_category(), file);
+  };
+  for (const auto &entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fail(entry.path());
+    const bool is_synced = ::fdatasync(fd) == 0;
+    (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    (void)::close(fd);
+    if (!is_synced) fail(entry.path());
+  }
 }
 
 }  // namespace tmh::bench

@@ -25,4 +25,8 @@ class MemoryLimit {
   std::string path_;
 };
 
+// Writes the files of a folder to disk and forgets them, so that who reads them pays for them. No
+// process may have them mapped. Throws std::system_error.
+void drop_cache_of(const std::string &folder);
+
 }  // namespace tmh::bench

@@ -4,7 +4,7 @@
 //          Four B-trees of 8-byte keys, stored big-endian; a record's value is its balance, 8
 //          bytes. Berkeley DB locks pages of a B-tree: pages have 512 bytes, and records that are
 //          not ours lie between those of branches and tellers, so that each of these has a page of
-//          its own. What is changed is read with DB_RMW, so that no lock has to become a stronger
+//          its own (BankScale::spread()). What is changed is read with DB_RMW, so that no lock has to become a stronger
 //          one.
 //          Durability 1: DB_TXN_SYNC. 2: DB_TXN_NOSYNC, the log stays in its buffer. 0:
 //          DB_TXN_NOT_DURABLE, no log.
@@ -14,8 +14,10 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "platform/assert.h"
 
@@ -24,9 +26,6 @@ namespace tmh::bench {
 namespace {
 
 constexpr std::uint32_t kMiB = 1U << 20, kLogBufferBytes = 8 * kMiB;
-constexpr std::uint32_t kPageSize = 512;
-// A page has some 18 records.
-constexpr std::uint64_t kSpread = 18;
 constexpr int kFileMode = 0600;
 
 void check(int status, const char *what) {
@@ -67,8 +66,10 @@ class BerkeleyBank final : public BankSession {
       DB_TXN *txn = nullptr;
       check(environment_->txn_begin(environment_, nullptr, &txn, 0), "txn_begin");
       int status = add(txn, kAccounts, transfer.account, transfer.amount);
-      if (status == 0) status = add(txn, kTellers, transfer.teller * kSpread, transfer.amount);
-      if (status == 0) status = add(txn, kBranches, transfer.branch * kSpread, transfer.amount);
+      if (status == 0)
+        status = add(txn, kTellers, transfer.teller * scale_.spread(), transfer.amount);
+      if (status == 0)
+        status = add(txn, kBranches, transfer.branch * scale_.spread(), transfer.amount);
       if (status == 0)
         status = put(txn, kHistory, key_of_row(process_, transfer.number), &row, sizeof row);
       if (status == 0) {
@@ -84,6 +85,28 @@ class BerkeleyBank final : public BankSession {
     }
   }
 
+  std::int64_t look(const Transfer &transfer) override {
+    const std::uint64_t numbers[] = {transfer.branch * scale_.spread(),
+                                     transfer.teller * scale_.spread(), transfer.account};
+    for (;;) {
+      DB_TXN *txn = nullptr;
+      check(environment_->txn_begin(environment_, nullptr, &txn, 0), "txn_begin");
+      std::int64_t sum = 0;
+      int status = 0;
+      for (std::size_t map : {kAccounts, kTellers, kBranches}) {
+        if (status == 0) status = get(txn, map, numbers[map], record_.data(), record_.size(), 0);
+        sum += balance();
+      }
+      if (status == 0) {
+        check(txn->commit(txn, commit_flags_), "commit");
+        return sum;
+      }
+      check(txn->abort(txn), "abort");
+      if (status != DB_LOCK_DEADLOCK && status != DB_LOCK_NOTGRANTED) check(status, "get");
+      ++retries_;
+    }
+  }
+
   BankSums sums() override { return {sum(kBranches), sum(kTellers), sum(kAccounts)}; }
   HistoryRow row(unsigned process, std::uint64_t number) override {
     HistoryRow row{};
@@ -91,6 +114,16 @@ class BerkeleyBank final : public BankSession {
     return row;
   }
   std::uint64_t retries() const override { return retries_; }
+  std::uint64_t log_bytes() override {
+    if (process_ != 0) return 0;
+    // The log is counted as it is written.
+    check(environment_->log_flush(environment_, nullptr), "log_flush");
+    DB_LOG_STAT *told = nullptr;
+    check(environment_->log_stat(environment_, &told, 0), "log_stat");
+    const std::uint64_t bytes = std::uint64_t{told->st_w_mbytes} * kMiB + told->st_w_bytes;
+    std::free(told);
+    return bytes;
+  }
 
  private:
   [[nodiscard]] static std::uint64_t key_of_row(unsigned process, std::uint64_t number) noexcept {
@@ -119,10 +152,17 @@ class BerkeleyBank final : public BankSession {
     return maps_[map]->put(maps_[map], txn, &key_bytes, &value_bytes, 0);
   }
   int add(DB_TXN *txn, std::size_t map, std::uint64_t number, std::int64_t amount) {
-    std::int64_t balance = 0;
-    if (const int status = get(txn, map, number, &balance, sizeof balance, DB_RMW)) return status;
-    balance += amount;
-    return put(txn, map, number, &balance, sizeof balance);
+    if (const int status = get(txn, map, number, record_.data(), record_.size(), DB_RMW))
+      return status;
+    const std::int64_t changed = balance() + amount;
+    std::memcpy(record_.data(), &changed, sizeof changed);
+    return put(txn, map, number, record_.data(), record_.size());
+  }
+  // Of the record that get() has read last.
+  [[nodiscard]] std::int64_t balance() const {
+    std::int64_t amount = 0;
+    std::memcpy(&amount, record_.data(), sizeof amount);
+    return amount;
   }
 
   std::int64_t sum(std::size_t map) {
@@ -132,7 +172,7 @@ class BerkeleyBank final : public BankSession {
     std::int64_t sum = 0;
     while (cursor->get(cursor, &key, &value, DB_NEXT) == 0) {
       std::int64_t balance = 0;
-      TMH_ASSERT(value.size == sizeof balance);
+      TMH_ASSERT(value.size >= sizeof balance);
       std::memcpy(&balance, value.data, sizeof balance);
       sum += balance;
     }
@@ -142,9 +182,9 @@ class BerkeleyBank final : public BankSession {
 
   void load() {
     const HistoryRow none{};
-    load(kBranches, scale_.branches * kSpread, &none.amount, sizeof none.amount);
-    load(kTellers, scale_.tellers() * kSpread, &none.amount, sizeof none.amount);
-    load(kAccounts, scale_.accounts, &none.amount, sizeof none.amount);
+    load(kBranches, scale_.branches * scale_.spread(), record_.data(), record_.size());
+    load(kTellers, scale_.tellers() * scale_.spread(), record_.data(), record_.size());
+    load(kAccounts, scale_.accounts, record_.data(), record_.size());
     load(kHistory, kTellingProcesses * kHistoryRows, &none, sizeof none);
   }
   void load(std::size_t map, std::uint64_t count, const void *value, std::size_t bytes) {
@@ -161,7 +201,8 @@ class BerkeleyBank final : public BankSession {
   void open_environment(const std::string &home, const std::string &folder, bool create) {
     check(db_env_create(&environment_, 0), "db_env_create");
     DB_ENV *const env = environment_;
-    check(env->set_cachesize(env, 0, 256 * kMiB, 1), "set_cachesize");
+    check(env->set_cachesize(env, 0, static_cast<std::uint32_t>(scale_.cache_bytes), 1),
+          "set_cachesize");
     check(env->set_lk_detect(env, DB_LOCK_DEFAULT), "set_lk_detect");
     check(env->set_lg_bsize(env, kLogBufferBytes), "set_lg_bsize");
     check(env->set_lg_max(env, 4 * kLogBufferBytes), "set_lg_max");
@@ -179,7 +220,9 @@ class BerkeleyBank final : public BankSession {
   void open_map(std::size_t map, int durability, bool create) {
     check(db_create(&maps_[map], environment_, 0), "db_create");
     DB *const opened = maps_[map];
-    if (create) check(opened->set_pagesize(opened, kPageSize), "set_pagesize");
+    if (create)
+      check(opened->set_pagesize(opened, static_cast<std::uint32_t>(scale_.page_bytes)),
+            "set_pagesize");
     if (durability == 0) check(opened->set_flags(opened, DB_TXN_NOT_DURABLE), "DB_TXN_NOT_DURABLE");
     check(opened->open(opened, nullptr, kFiles[map], nullptr, DB_BTREE,
                        DB_AUTO_COMMIT | (create ? DB_CREATE : 0U), kFileMode),
@@ -197,6 +240,7 @@ class BerkeleyBank final : public BankSession {
   BankScale scale_;
   unsigned process_;
   bool aborts_;
+  std::vector<std::byte> record_ = std::vector<std::byte>(scale_.record_bytes);  // balance first
   std::uint32_t commit_flags_;
   DB_ENV *environment_ = nullptr;
   DB *maps_[kMaps] = {};

@@ -1,7 +1,6 @@
 // bench/support/tp_db.cpp -- the bank in four B-trees of dbopen().
-// Set-up:  as tp_berkeley_db.cpp: pages of 512 bytes, big-endian keys of 8 bytes, and records that
-//          are not ours between those of branches and tellers, so that each of these has a page, so
-//          a lock, of its own.
+// Set-up:  as tp_berkeley_db.cpp: big-endian keys of 8 bytes, and records that are not ours between
+//          those of branches and tellers, so that each of these has a page, so a lock, of its own.
 #define TP_NO_SHORT_NAMES
 #include "bench/support/tp_db.h"
 
@@ -10,21 +9,22 @@
 
 #include <endian.h>
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
+#include "bench/support/bsd_db.h"
 #include "platform/assert.h"
 
 namespace tmh::bench {
 
 namespace {
-
-constexpr unsigned kPageSize = 512, kCacheBytes = 64U << 20;
-constexpr std::uint64_t kSpread = 18;
 
 [[noreturn]] void refuse(const char *what) {
   throw std::runtime_error(std::string("dbopen, ") + what + ": " + std::strerror(errno) + "; " +
@@ -37,19 +37,28 @@ constexpr std::array<const char *, kMaps> kFiles = {"/branches", "/tellers", "/a
 
 class DbBank final : public BankSession {
  public:
-  DbBank(const std::string &folder, const BankScale &scale, unsigned process, int durability)
-      : scale_(scale), process_(process), has_transactions_(durability != kPrivateFiles) {
+  DbBank(const std::string &folder, const BankScale &scale, unsigned process, DbFiles files,
+         int durability)
+      : scale_(scale),
+        process_(process),
+        files_(files),
+        has_transactions_(files == DbFiles::kTransactions),
+        record_(scale.record_bytes) {
+    TMH_ASSERT(scale.record_bytes >= sizeof(std::int64_t) && scale.spread() > 0);
     if (has_transactions_) {
       tp_options options{};
       options.durability = durability;
       if (tp_paper_open((folder + "/home").c_str(), &options) != TP_OK) refuse("environment");
     }
     BTREEINFO info{};
-    info.psize = kPageSize;
-    info.cachesize = kCacheBytes;
+    info.psize = static_cast<unsigned>(scale.page_bytes);
+    info.cachesize = static_cast<unsigned>(scale.cache_bytes / kMaps);
     for (std::size_t map = 0; map < kMaps; ++map) {
-      maps_[map] = tp_dbopen((folder + kFiles[map]).c_str(), O_RDWR | O_CREAT, 0600, DB_BTREE,
-                             has_transactions_ ? DB_SHARED | DB_TP : 0, &info);
+      const std::string file = folder + kFiles[map];
+      maps_[map] = files == DbFiles::kBsd
+                       ? bsd_dbopen()(file.c_str(), O_RDWR | O_CREAT, 0600, DB_BTREE, &info)
+                       : tp_dbopen(file.c_str(), O_RDWR | O_CREAT, 0600, DB_BTREE,
+                                   has_transactions_ ? DB_SHARED | DB_TP : 0, &info);
       if (maps_[map] == nullptr) refuse("open");
     }
   }
@@ -63,9 +72,9 @@ class DbBank final : public BankSession {
 
   void load() {
     const HistoryRow none{};
-    load(kBranches, scale_.branches * kSpread, &none.amount, sizeof none.amount);
-    load(kTellers, scale_.tellers() * kSpread, &none.amount, sizeof none.amount);
-    load(kAccounts, scale_.accounts, &none.amount, sizeof none.amount);
+    load(kBranches, scale_.branches * scale_.spread(), record_.data(), record_.size());
+    load(kTellers, scale_.tellers() * scale_.spread(), record_.data(), record_.size());
+    load(kAccounts, scale_.accounts, record_.data(), record_.size());
     load(kHistory, kTellingProcesses * kHistoryRows, &none, sizeof none);
   }
 
@@ -74,11 +83,32 @@ class DbBank final : public BankSession {
     for (;;) {
       begin();
       if (add(kAccounts, transfer.account, transfer.amount) &&
-          add(kTellers, transfer.teller * kSpread, transfer.amount) &&
-          add(kBranches, transfer.branch * kSpread, transfer.amount) &&
+          add(kTellers, transfer.teller * scale_.spread(), transfer.amount) &&
+          add(kBranches, transfer.branch * scale_.spread(), transfer.amount) &&
           put(kHistory, key_of_row(process_, transfer.number), &row, sizeof row))
         return commit();
       if (errno != EDEADLK || !has_transactions_) refuse("put");
+      if (tp_paper_abort() != TP_OK) refuse("abort");
+      ++retries_;
+    }
+  }
+
+  std::int64_t look(const Transfer &transfer) override {
+    const std::array<std::uint64_t, 3> numbers = {
+        transfer.branch * scale_.spread(), transfer.teller * scale_.spread(), transfer.account};
+    for (;;) {
+      std::int64_t sum = 0;
+      bool has_all = true;
+      begin();
+      for (const std::size_t map : {kAccounts, kTellers, kBranches}) {
+        has_all = has_all && get(map, numbers[map], record_.data(), record_.size());
+        sum += balance();
+      }
+      if (has_all) {
+        commit();
+        return sum;
+      }
+      if (errno != EDEADLK || !has_transactions_) refuse("get");
       if (tp_paper_abort() != TP_OK) refuse("abort");
       ++retries_;
     }
@@ -97,10 +127,19 @@ class DbBank final : public BankSession {
     return process * kHistoryRows + number % kHistoryRows;
   }
   void begin() const {
+    if (files_ == DbFiles::kFlock) lock_files(LOCK_EX);
     if (has_transactions_ && tp_paper_begin() == 0) refuse("begin");
   }
   void commit() const {
+    if (files_ == DbFiles::kFlock) lock_files(LOCK_UN);
+    if (files_ == DbFiles::kFsync)
+      for (DB *const map : maps_)
+        if (map->sync(map, 0) != RET_SUCCESS) refuse("sync");
     if (has_transactions_ && tp_paper_commit() != TP_OK) refuse("commit");
+  }
+  void lock_files(int operation) const {
+    for (const DB *const map : maps_)
+      if (::flock(map->fd(map), operation) != 0) refuse("flock");
   }
   [[nodiscard]] bool get(std::size_t map, std::uint64_t number, void *value, std::size_t bytes) {
     std::uint64_t key = htobe64(number);
@@ -119,10 +158,16 @@ class DbBank final : public BankSession {
     return maps_[map]->put(maps_[map], &k, &d, 0) == RET_SUCCESS;
   }
   [[nodiscard]] bool add(std::size_t map, std::uint64_t number, std::int64_t amount) {
-    std::int64_t balance = 0;
-    if (!get(map, number, &balance, sizeof balance)) return false;
-    balance += amount;
-    return put(map, number, &balance, sizeof balance);
+    if (!get(map, number, record_.data(), record_.size())) return false;
+    const std::int64_t changed = balance() + amount;
+    std::memcpy(record_.data(), &changed, sizeof changed);
+    return put(map, number, record_.data(), record_.size());
+  }
+  // Of the record that get() has read last.
+  [[nodiscard]] std::int64_t balance() const {
+    std::int64_t amount = 0;
+    std::memcpy(&amount, record_.data(), sizeof amount);
+    return amount;
   }
   [[nodiscard]] std::int64_t sum(std::size_t map) {
     DBT key{}, value{};
@@ -130,7 +175,7 @@ class DbBank final : public BankSession {
     for (unsigned how = R_FIRST; maps_[map]->seq(maps_[map], &key, &value, how) == RET_SUCCESS;
          how = R_NEXT) {
       std::int64_t balance = 0;
-      TMH_ASSERT(value.size == sizeof balance);
+      TMH_ASSERT(value.size >= sizeof balance);
       std::memcpy(&balance, value.data, sizeof balance);
       sum += balance;
     }
@@ -148,20 +193,27 @@ class DbBank final : public BankSession {
 
   const BankScale scale_;
   const unsigned process_;
+  const DbFiles files_;
   const bool has_transactions_;
+  std::vector<std::byte> record_;  // the balance first
   std::array<DB *, kMaps> maps_{};
   std::uint64_t retries_ = 0;
 };
 
 }  // namespace
 
-void make_db_bank(const std::string &folder, const BankScale &scale, int durability) {
-  DbBank(folder, scale, 0, durability).load();
+void make_db_bank(const std::string &folder, const BankScale &scale, DbFiles files,
+                  int durability) {
+  // Loaded without a lock or a sync each time.
+  DbBank(folder, scale, 0,
+         files == DbFiles::kFlock || files == DbFiles::kFsync ? DbFiles::kPrivate : files,
+         durability)
+      .load();
 }
 
 std::unique_ptr<BankSession> open_db_bank(const std::string &folder, const BankScale &scale,
-                                          unsigned process, int durability) {
-  return std::make_unique<DbBank>(folder, scale, process, durability);
+                                          unsigned process, DbFiles files, int durability) {
+  return std::make_unique<DbBank>(folder, scale, process, files, durability);
 }
 
 }  // namespace tmh::bench

@@ -1,7 +1,8 @@
 // bench/support/tp_db.h -- files of dbopen() as contestants of bench/tp: in transactions, and
-// private ones without any.
+// private ones without any; 4.4BSD's own code on private ones.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,12 +10,19 @@
 
 namespace tmh::bench {
 
-// durability: as in tp_options; kPrivateFiles: no transactions, one process. All balances are 0
-// then.
-inline constexpr int kPrivateFiles = -1;
-void make_db_bank(const std::string &folder, const BankScale &scale, int durability);
+// All but the first are for one process, and without transactions.
+enum class DbFiles : std::uint8_t {
+  kTransactions,  // DB_SHARED | DB_TP
+  kPrivate,       // NOTP of the paper
+  kFlock,         // each transaction holds flock(2) of the four files
+  kFsync,         // sync of the four files at the end of each transaction
+  kBsd            // db 1.85: bench/support/bsd_db.h
+};
+
+// durability: as in tp_options, of kTransactions alone. All balances are 0 then.
+void make_db_bank(const std::string &folder, const BankScale &scale, DbFiles files, int durability);
 [[nodiscard]] std::unique_ptr<BankSession> open_db_bank(const std::string &folder,
                                                         const BankScale &scale, unsigned process,
-                                                        int durability);
+                                                        DbFiles files, int durability);
 
 }  // namespace tmh::bench

@@ -72,7 +72,7 @@ BankServer::~BankServer() {
 std::unique_ptr<BankSession> open_server_bank(const std::string &folder, const BankScale &scale,
                                               unsigned process, int durability) {
   (void)::setenv("TP_SERVER", socket_of(folder).c_str(), 1);
-  return open_db_bank(folder, scale, process, durability);
+  return open_db_bank(folder, scale, process, DbFiles::kTransactions, durability);
 }
 
 // ---- A request for each transaction ----------------------------------------------------------
@@ -83,6 +83,7 @@ class RequestBank final : public BankSession {
  public:
   RequestBank(const std::string &folder, const BankScale &scale, unsigned process, int durability)
       : process_(process),
+        spread_(scale.spread()),
         reader_(open_server_bank(folder, scale, process, durability)),
         server_(tp_server_connect(socket_of(folder).c_str())) {
     if (server_ == nullptr) refuse("connect");
@@ -99,8 +100,8 @@ class RequestBank final : public BankSession {
 
   void transact(const Transfer &transfer) override {
     HistoryRow row{transfer.number, transfer.teller, transfer.account, transfer.amount};
-    std::uint64_t keys[] = {htobe64(transfer.account), htobe64(transfer.teller * kSpread),
-                            htobe64(transfer.branch * kSpread),
+    std::uint64_t keys[] = {htobe64(transfer.account), htobe64(transfer.teller * spread_),
+                            htobe64(transfer.branch * spread_),
                             htobe64(key_of_row(process_, transfer.number))};
     std::array<tp_server_op, 4> ops{};
     for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -127,6 +128,7 @@ class RequestBank final : public BankSession {
 
  private:
   const unsigned process_;
+  const std::uint64_t spread_;
   const std::unique_ptr<BankSession> reader_;
   tp_server *const server_;
   std::array<int, 4> files_{};

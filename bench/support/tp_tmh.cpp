@@ -6,63 +6,12 @@
 #include <stdexcept>
 #include <vector>
 
+#include "bench/support/tp_layout.h"
 #include "platform/assert.h"
 
 namespace tmh::bench {
 
 namespace {
-
-constexpr std::size_t kPageSize = 4096;
-
-// A cache line, so that neighbours do not conflict.
-struct alignas(64) Record {
-  std::int64_t balance;
-};
-struct alignas(64) TellingRow {
-  HistoryRow row;
-};
-
-// Where the records lie.
-class BankLayout {
- public:
-  BankLayout(const BankScale &scale, void *base) noexcept
-      : scale_(scale), records_(static_cast<Record *>(base)) {
-    TMH_ASSERT(reinterpret_cast<std::uintptr_t>(base) % alignof(Record) == 0);
-  }
-  [[nodiscard]] static std::size_t bytes(const BankScale &scale) noexcept {
-    const std::size_t bytes = (scale.branches + scale.tellers() + scale.accounts) * sizeof(Record) +
-                              kTellingProcesses * kHistoryRows * sizeof(TellingRow);
-    return (bytes + kPageSize - 1) / kPageSize * kPageSize;
-  }
-  // Records are numbered: branches, tellers, accounts, rows of history.
-  [[nodiscard]] std::uint64_t teller(std::uint64_t index) const noexcept {
-    return scale_.branches + index;
-  }
-  [[nodiscard]] std::uint64_t account(std::uint64_t index) const noexcept {
-    return teller(scale_.tellers()) + index;
-  }
-  [[nodiscard]] std::uint64_t row(unsigned process, std::uint64_t number) const noexcept {
-    return account(scale_.accounts) + process * kHistoryRows + number % kHistoryRows;
-  }
-  [[nodiscard]] std::int64_t *balance(std::uint64_t record) const noexcept {
-    return &records_[record].balance;
-  }
-  [[nodiscard]] HistoryRow *history(std::uint64_t record) const noexcept {
-    static_assert(sizeof(Record) == sizeof(TellingRow));
-    return &reinterpret_cast<TellingRow *>(&records_[record])->row;
-  }
-  [[nodiscard]] BankSums sums() const noexcept {
-    BankSums sums;
-    for (std::uint64_t i = 0; i < scale_.branches; ++i) sums.branches += *balance(i);
-    for (std::uint64_t i = 0; i < scale_.tellers(); ++i) sums.tellers += *balance(teller(i));
-    for (std::uint64_t i = 0; i < scale_.accounts; ++i) sums.accounts += *balance(account(i));
-    return sums;
-  }
-
- private:
-  BankScale scale_;
-  Record *records_;
-};
 
 class PlainBank final : public BankSession {
  public:
@@ -76,6 +25,10 @@ class PlainBank final : public BankSession {
     *layout_.balance(transfer.branch) += transfer.amount;
     *layout_.history(layout_.row(process_, transfer.number)) = {transfer.number, transfer.teller,
                                                                 transfer.account, transfer.amount};
+  }
+  std::int64_t look(const Transfer &transfer) override {
+    return *layout_.balance(layout_.account(transfer.account)) +
+           *layout_.balance(layout_.teller(transfer.teller)) + *layout_.balance(transfer.branch);
   }
   BankSums sums() override { return layout_.sums(); }
   HistoryRow row(unsigned process, std::uint64_t number) override {
@@ -135,6 +88,20 @@ class TpBank final : public BankSession {
       check(tp_commit(txn), "tp_commit");
   }
 
+  std::int64_t look(const Transfer &transfer) override {
+    const std::uint64_t records[] = {layout_.account(transfer.account),
+                                     layout_.teller(transfer.teller), transfer.branch};
+    Looking looking{{}, 0};
+    tp_txn *txn = nullptr;
+    check(tp_begin(env_, &txn), "tp_begin");
+    for (int i = 0; i < 3; ++i) {
+      check(tp_lock(txn, {1, records[i]}, TP_SHARED, TP_FOREVER), "tp_lock");
+      looking.balances[i] = layout_.balance(records[i]);
+    }
+    check(tp_commit_step(txn, TP_FIELDS, add_up, &looking), "tp_commit_step");
+    return looking.sum;
+  }
+
   BankSums sums() override {
     BankSums sums;
     read([&] { sums = layout_.sums(); });
@@ -158,6 +125,10 @@ class TpBank final : public BankSession {
     const TpBank *bank;
     const Transfer *transfer;
     HistoryRow *row;
+  };
+  struct Looking {
+    const std::int64_t *balances[3];
+    std::int64_t sum;
   };
   struct All {
     Update *updates;  // three
@@ -195,6 +166,16 @@ class TpBank final : public BankSession {
     if (!bank->parts_.has_stores) return 0;
     const HistoryRow told{transfer->number, transfer->teller, transfer->account, transfer->amount};
     tp_store(step, row, &told, sizeof told);
+    return 0;
+  }
+  static int add_up(tp_step_t *step, void *argument) {
+    Looking &looking = *static_cast<Looking *>(argument);
+    looking.sum = 0;
+    for (const std::int64_t *const balance : looking.balances) {
+      std::int64_t amount = 0;
+      tp_load(step, balance, &amount, sizeof amount);
+      looking.sum += amount;
+    }
     return 0;
   }
   static int do_all(tp_step_t *step, void *argument) {

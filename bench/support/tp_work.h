@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "bench/support/stats.h"
@@ -18,11 +19,16 @@ namespace tmh::bench {
 
 inline constexpr std::uint64_t kTellersPerBranch = 10;
 inline constexpr std::uint64_t kHistoryRows = 1024;  // kept, per process
-inline constexpr unsigned kTellingProcesses = 8;     // that have a ring of history
+inline constexpr unsigned kTellingProcesses = 10;    // that have a ring of history
 
 struct BankScale {
   std::uint64_t branches, accounts;
+  // Of files: a balance's record, from 8 on; a page; a process's cache.
+  std::uint64_t record_bytes = 8, page_bytes = 512, cache_bytes = std::uint64_t{256} << 20;
   [[nodiscard]] std::uint64_t tellers() const noexcept { return branches * kTellersPerBranch; }
+  // Records, those that are not ours included, from one branch or teller to the next: each has a
+  // page, so a lock, of its own. A record has a key of 8 bytes, and some 12 that tell of it.
+  [[nodiscard]] std::uint64_t spread() const noexcept { return page_bytes / (record_bytes + 20); }
 };
 
 struct Transfer {
@@ -74,6 +80,13 @@ class BankSession {
   virtual ~BankSession() = default;
   // One transaction, begun again until it ends as it should.
   virtual void transact(const Transfer &transfer) = 0;
+  // The same transaction, which only reads: the sum of the three balances.
+  virtual std::int64_t look(const Transfer &transfer) {
+    (void)transfer;
+    throw std::runtime_error("this contestant has no transaction that only reads");
+  }
+  // Of all processes, as process 0 tells it, and 0 others; or of this process. Takes time.
+  [[nodiscard]] virtual std::uint64_t log_bytes() { return 0; }
   // While nobody transacts.
   [[nodiscard]] virtual BankSums sums() = 0;
   // The row that the transfer of this number has written, if it is one of the last.

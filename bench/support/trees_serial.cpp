@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <system_error>
@@ -108,18 +107,6 @@ void MappedFile::drop_cache() {
   if (::madvise(arena_.data(), bytes_, MADV_DONTNEED) != 0) fail("madvise of a tree's file");
   if (const int error = ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); error != 0) {
     throw std::system_error(error, std::generic_category(), "posix_fadvise of a tree's file");
-  }
-}
-
-void drop_cache_of(const std::string &folder) {
-  for (const auto &entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) fail(entry.path());
-    const bool is_synced = ::fdatasync(fd) == 0;
-    (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    (void)::close(fd);
-    if (!is_synced) fail(entry.path());
   }
 }
 

@@ -47,9 +47,6 @@ template <class Tree>
   return value != nullptr;
 }
 
-// Writes the files of a folder to disk and forgets them. No process may have them mapped.
-void drop_cache_of(const std::string &folder);
-
 class SerialTree {
  public:
   virtual ~SerialTree() = default;
