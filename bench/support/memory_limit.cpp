@@ -22,6 +22,7 @@ MemoryLimit::MemoryLimit(std::uint64_t bytes) {
   for (const std::string_view root : {kVersion1, kVersion2}) {
     path_ = std::string(root) + "/tmh-bench-" + std::to_string(::getpid());
     if (::mkdir(path_.c_str(), 0755) != 0) continue;
+    root_ = root;
     if (put(root == kVersion1 ? "/memory.limit_in_bytes" : "/memory.max", std::to_string(bytes)))
       return;
     (void)::rmdir(path_.c_str());
@@ -37,6 +38,12 @@ void MemoryLimit::enter() const {
   TMH_ASSERT(is_available());
   if (!put("/cgroup.procs", std::to_string(::getpid())))
     throw std::runtime_error("cannot enter " + path_);
+}
+
+void MemoryLimit::leave() const {
+  std::ofstream out(root_ + "/cgroup.procs");
+  out << ::getpid() << std::flush;
+  if (!out.good()) throw std::runtime_error("cannot leave " + path_);
 }
 
 bool MemoryLimit::put(const char *file, const std::string &text) const {

@@ -19,10 +19,12 @@ class MemoryLimit {
   // The calling process, from now on; what it uses already is not counted. REQUIRES:
   // is_available(). Throws std::runtime_error.
   void enter() const;
+  // Out of it: what it uses more is not limited.
+  void leave() const;
 
  private:
   [[nodiscard]] bool put(const char *file, const std::string &text) const;
-  std::string path_;
+  std::string root_, path_;
 };
 
 // Writes the files of a folder to disk and forgets them, so that who reads them pays for them. No
