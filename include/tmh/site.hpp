@@ -231,6 +231,11 @@ auto atomically(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
 // back at once, a list of more than about 1,024 lines, or a store. So the body may run several
 // times. At level 2 queries run in several threads at once when the body is instrumented. RTM runs
 // no queries.
+// durability: as atomically(); a strict one waits until what it has read is durable.
+template <class Body>
+auto query(const Site &site, Durability durability, Body &&body) -> detail::SiteBodyResult<Body> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kQuery, durability, body);
+}
 template <class Body>
 auto query(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
   return detail::run_attempts(site, detail::Attempts::Kind::kQuery, Durability{}, body);

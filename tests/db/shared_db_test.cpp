@@ -16,6 +16,8 @@
 #include <string>
 #include <thread>
 
+#include <tmh/domain.hpp>
+
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -29,6 +31,11 @@ int jumping_order(const DBT *a, const DBT *b) {
   if (compares_left >= 0 && compares_left-- == 0) std::longjmp(back, 1);
   const std::string x(static_cast<const char *>(a->data), a->size);
   return x.compare(std::string(static_cast<const char *>(b->data), b->size));
+}
+
+// Durable writes of the log of a home that is open.
+std::uint64_t flushes(const std::string &home) {
+  return Domain::open(home, DomainOptions{}).counters().log_flushes;
 }
 
 class SharedDbTest : public ::testing::Test {
@@ -130,6 +137,31 @@ TEST_F(SharedDbTest, ACloseInATransactionLeavesItsChangesToIt) {
 }
 
 // A place among equal keys, whose newest record comes first.
+TEST(StrictDbTest, CallsOfATransactionDoNotWaitForTheDisk) {
+  const TempFolder folder;
+  tp_options options{};
+  options.durability = 1;
+  ASSERT_EQ(tp_paper_open((folder / "home").c_str(), &options), TP_OK) << tp_last_error();
+  BTREEINFO info{};
+  info.psize = 512;
+  DB *const db = tp_dbopen((folder / "file").c_str(), O_RDWR | O_CREAT, 0600, DB_BTREE,
+                           DB_SHARED | DB_TP, &info);
+  ASSERT_NE(db, nullptr);
+  ASSERT_NE(tp_paper_begin(), 0U);
+  const std::uint64_t before = flushes(folder / "home");
+  // Splits store what waits, and are looked at by the calls that follow.
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string key = std::to_string(i * 7919 % 1'000);
+    DBT k = dbt(key);
+    const DBT d = dbt(key);
+    ASSERT_EQ(db->put(db, &k, &d, 0), 0) << errno;
+  }
+  EXPECT_LT(flushes(folder / "home") - before, 20U);
+  EXPECT_EQ(tp_paper_commit(), TP_OK) << tp_last_error();
+  EXPECT_EQ(db->close(db), 0);
+  EXPECT_EQ(tp_paper_close(), TP_OK) << tp_last_error();
+}
+
 TEST_F(SharedDbTest, ACursorKeepsItsPlaceAmongDuplicates) {
   BTREEINFO info{};
   info.flags = R_DUP;

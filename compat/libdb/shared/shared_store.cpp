@@ -45,7 +45,7 @@ SharedStore::~SharedStore() { abandon(); }
 void SharedStore::attach(bool (*is_sound_of)(const Page &page)) {
   const Pool &pages = file_.environment().pool();
   with_failures([&] {
-    query(pages.site(), [&](Fields) {
+    query(pages.site(), Durability::kBuffered, [&](Fields) {
       use(pages, file_.entry(), is_sound_of);
       load_head();
     });
@@ -69,7 +69,8 @@ std::unique_ptr<Store> SharedStore::view() const {
 }
 
 void SharedStore::look(Operation<void> body) {
-  with_failures([&] { query(pool().site(), [&](Fields) { body(); }); });
+  // Not until what it has read is durable: for that its transaction's commit waits.
+  with_failures([&] { query(pool().site(), Durability::kBuffered, [&](Fields) { body(); }); });
 }
 
 void SharedStore::fetch(PageId page, Frame *frame) {
