@@ -1,8 +1,8 @@
 // bench/oo1.cpp -- OO1: lookups, traversals and inserts of parts and connections, by files of
 // dbopen(), by pointers, and by others.
-// Shape:   each contestant makes a database of --parts. Then, in each round, a process per operation
-//          opens it after its files are forgotten, and runs the operation --repeats times with
-//          parts drawn anew: the first is the cold time, the median of the others the warm one.
+// Shape:   each contestant makes a database of --parts. Then, in each round, a process for each
+//          operation opens it after its files are forgotten, and runs it --repeats times with parts
+//          drawn anew: the first is the cold time, the median of the others the warm one.
 //            lookup    1,000 parts
 //            forward   a part, and those that its connections lead to in seven hops: 3,280
 //            backward  the same against the connections

@@ -2,7 +2,7 @@
 // transaction, and ends; and files that are opened very often.
 // Shape:   command   a process of this program for each run, from its start to its end; transaction
 //                    is what of it the transaction alone takes.
-//                      components  LIBTP's low-level calls: locks, pinned pages of a two-level index
+//                      components  LIBTP's low-level calls: locks, pinned pages of an index
 //                      record      get of a B-tree, DB_SHARED | DB_TP
 //                      private     get of a private B-tree
 //                      nothing     a process that opens nothing

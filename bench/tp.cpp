@@ -290,6 +290,7 @@ class TpBench {
       options_.transactions = 60;
       options_.synced = 4;
       options_.processes = {1, 2};
+      options_.accounts = std::min<std::uint64_t>(options_.accounts, 1'000);
       options_.with_parts = options_.with_all = options_.with_details = true;
     }
 #ifdef TMH_BENCH_BERKELEY_DB
@@ -338,7 +339,9 @@ class TpBench {
   [[nodiscard]] bool is_wanted(std::string_view name) const {
     return options_.only.empty() ||
            std::any_of(options_.only.begin(), options_.only.end(), [&](const std::string &part) {
-             return name.substr(0, part.size()) == part;
+             const bool is_whole = std::any_of(kVariants.begin(), kVariants.end(),
+                                               [&](const Variant &v) { return v.name == part; });
+             return is_whole ? name == part : name.substr(0, part.size()) == part;
            });
   }
   [[nodiscard]] std::vector<Case> all_cases() const {
@@ -652,6 +655,7 @@ int main(int argc, char **argv) {
   app.add_flag("--details", options.with_details, "99 % of latencies, bytes of log");
   app.add_flag("--all", options.with_all, "also what papers/libtp compares with");
   app.add_flag("--parts", options.with_parts, "also transactions of which parts are left out");
-  app.add_option("--only", options.only, "variants whose names begin like this").delimiter(',');
+  app.add_option("--only", options.only, "variants of these names, or whose names begin like this")
+      .delimiter(',');
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::TpBench(options).run(); });
 }

@@ -4,7 +4,7 @@
 //            the nearest hundredth of all parts, the others to any. Inserted parts have the next
 //            numbers.
 // Checked:   what is read has the same sum for every contestant.
-// Source:    R. Cattell, J. Skeen, Object Operations Benchmark, 1992; LIBTP, 5.2.
+// Source:    OO1; LIBTP, 5.2.
 #pragma once
 
 #include <algorithm>

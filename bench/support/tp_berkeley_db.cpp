@@ -4,8 +4,8 @@
 //          Four B-trees of 8-byte keys, stored big-endian; a record's value is its balance, 8
 //          bytes. Berkeley DB locks pages of a B-tree: pages have 512 bytes, and records that are
 //          not ours lie between those of branches and tellers, so that each of these has a page of
-//          its own (BankScale::spread()). What is changed is read with DB_RMW, so that no lock has to become a stronger
-//          one.
+//          its own (BankScale::spread()). What is changed is read with DB_RMW, so that no lock has
+//          to become a stronger one.
 //          Durability 1: DB_TXN_SYNC. 2: DB_TXN_NOSYNC, the log stays in its buffer. 0:
 //          DB_TXN_NOT_DURABLE, no log.
 #include "bench/support/tp_berkeley_db.h"

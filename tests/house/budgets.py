@@ -14,12 +14,12 @@ import source_tree
 DOCUMENT = re.compile(r".*\.md|docs/man/.*\.[1-8]")
 README, README_WORDS = "README.md", 1200
 PAGE_WORDS = 1500
-TOTAL_WORDS = 108000
+TOTAL_WORDS = 109000
 SLACK = 100
 # Pages that are tables by nature, references and reports: their words today.
 EXCEPTIONS = {
     "ARCHITECTURE.md": 2830,
-    "bench/README.md": 3590,
+    "bench/README.md": 3730,
     "docs/design.md": 1830,
     "docs/glossary.md": 2665,
     "docs/man/tmh-durability.7": 1825,
@@ -28,7 +28,7 @@ EXCEPTIONS = {
     "docs/man/tmh.1": 5470,
     "docs/measurements.md": 6590,
     "docs/options.md": 2490,
-    "docs/sources.md": 1785,
+    "docs/sources.md": 1800,
     "examples/inverted_index/README.md": 2380,
     "hierarchy/exchange/PROTOCOL.md": 7390,
     "levels/process/README.md": 1785,
