@@ -7,7 +7,7 @@ from experiment import Experiment
 # As the paper's: records of 100 bytes, 10 branches.
 RECORDS = ["--record-bytes", "100", "--page-bytes", "4096"]
 SINGLE = "records,tcl,server,private files,flock,fsync,SQLite,Berkeley DB,4.4BSD"
-ALL = ("records,steps,one step,pages,lines,Berkeley DB,SQLite")
+ALL = "records,steps,one step,pages,lines,Berkeley DB,SQLite"
 # 145 MB of data, and a tenth of that as memory; caches of a process are as small as they can be.
 DISK = ["--accounts", "1000000", "--cache-mib", "1", "--memory-kib", "14500", "--processes", "1"]
 
@@ -47,10 +47,10 @@ EXPERIMENTS = [
        ["--accounts", "100000", "--transactions", "5000", "--synced", "150"],
        ["--accounts", "1000000"], 20, 600),
     tp("disk-bound", "figure 6: memory for a tenth of the data, with a log",
-       RECORDS + DISK + ["--only", "records,fsync,SQLite,Berkeley DB", "--durabilities",
-                         "not synced,synced"],
-       ["--transactions", "300", "--synced", "100"],
-       ["--rounds", "3", "--transactions", "3000"], 40, 700),
+       RECORDS + DISK + ["--durabilities", "not synced,synced"],
+       ["--only", "records,fsync,SQLite", "--transactions", "300", "--synced", "100"],
+       ["--only", "records,fsync,SQLite,Berkeley DB", "--rounds", "3", "--transactions", "3000"],
+       40, 700),
     tp("disk-bound-unprotected", "figure 6: memory for a tenth of the data, NOTP and FLOCK",
        RECORDS + DISK + ["--only", "private files,flock,4.4BSD", "--durabilities", "volatile"],
        ["--transactions", "300"], ["--rounds", "3", "--transactions", "3000"], 8, 60),
