@@ -49,6 +49,7 @@ struct Options {
   std::size_t rounds = 3;
   std::vector<std::uint32_t> parts = {20'000};
   unsigned repeats = 10, lookups = 1'000, inserts = 100, hops = 7;
+  std::vector<std::string> only;
 };
 
 constexpr unsigned kRepeatsMax = 100;
@@ -109,6 +110,11 @@ class Oo1Bench {
     Report report("oo1", environment(scratch_.path()), parameters);
     report.print_head();
     contestants_ = contestants();
+    std::erase_if(contestants_, [&](const Contestant &each) {
+      const auto &only = options_.only;
+      return !only.empty() && std::find(only.begin(), only.end(), each.name) == only.end();
+    });
+    if (contestants_.empty()) throw std::runtime_error("--only names no contestant");
     for (const std::uint32_t parts : options_.parts) {
       for (std::size_t i = 0; i < contestants_.size(); ++i) load(i, parts);
       for (std::size_t round = 0; round < options_.rounds; ++round)
@@ -260,6 +266,7 @@ int main(int argc, char **argv) {
   app.add_option("--repeats", options.repeats, "of an operation in a process; the first is cold")
       .capture_default_str()
       .check_range(2, tmh::bench::kRepeatsMax);
+  app.add_option("--only", options.only, "these contestants").delimiter(',');
   return tmh::bench::run_bench(app, argc, argv,
                                [&] { return tmh::bench::Oo1Bench(options).run(); });
 }
