@@ -35,6 +35,7 @@ bool Btree::find(Bytes key, Path *path) {
       locks_.come_to_inner(id);
     // The first of (low, end) that is not passed.
     std::uint32_t low = is_leaf ? 1 : 2, end = slots.count();
+    bool is_equal = false;  // to what is at `end`
     while (low < end) {
       const std::uint32_t middle = low + (end - low) / 2;
       const int against = compare_at(key, slots, middle);
@@ -42,15 +43,17 @@ bool Btree::find(Bytes key, Path *path) {
         low = middle + 1;
       } else {
         end = middle;
+        is_equal = against == 0;
       }
     }
     const std::uint32_t index = is_leaf ? low : low - 1;
     path->places[path->count++] = {id, index};
     if (is_leaf) {
       std::uint32_t &at = path->last().index;
-      while (at < slots.count() && compare_at(key, slots, at) == 0) {
+      while (is_equal) {
         if (!Items::is_ghost(slots, at)) return true;
         ++at;
+        is_equal = at < slots.count() && compare_at(key, slots, at) == 0;
       }
       return false;
     }
