@@ -48,7 +48,7 @@ EXPERIMENTS = [
        ["--accounts", "1000000"], 20, 600),
     tp("disk-bound", "figure 6: memory for a tenth of the data, with a log",
        RECORDS + DISK + ["--durabilities", "not synced,synced"],
-       ["--only", "records,fsync,SQLite", "--transactions", "300", "--synced", "100"],
+       ["--only", "records,fsync", "--transactions", "300", "--synced", "100"],
        ["--only", "records,fsync,SQLite,Berkeley DB", "--rounds", "3", "--transactions", "3000"],
        40, 700),
     tp("disk-bound-unprotected", "figure 6: memory for a tenth of the data, NOTP and FLOCK",
