@@ -392,7 +392,8 @@ class TpBench {
       return open_server_bank(folder, scale, process, measured.durability);
     if (variant.store == Store::kRequest)
       return open_request_bank(folder, scale, process, measured.durability);
-    if (variant.store == Store::kTcl) return open_tcl_bank(folder, process, measured.durability);
+    if (variant.store == Store::kTcl)
+      return open_tcl_bank(folder, scale, process, measured.durability);
     if (is_of_files(variant.store))
       return open_db_bank(folder, scale, process, files_of(variant.store), measured.durability);
     if (variant.store == Store::kTp)

@@ -29,8 +29,6 @@ namespace {
   throw std::runtime_error(what + ": " + std::strerror(errno));
 }
 [[nodiscard]] std::string socket_of(const std::string &folder) { return folder + "/socket"; }
-// As tp_db.cpp lays records out.
-constexpr std::uint64_t kSpread = 18;
 [[nodiscard]] std::uint64_t key_of_row(unsigned process, std::uint64_t number) noexcept {
   return process * kHistoryRows + number % kHistoryRows;
 }
@@ -163,11 +161,11 @@ constexpr const char *kProgram = R"tcl(
     $db put $key [binary format w [expr {$balance + $amount}]]
   }
   proc transact {account teller branch amount row number} {
-    global branches tellers accounts history
+    global branches tellers accounts history spread
     tp::txn begin
     add $accounts $account $amount
-    add $tellers [expr {$teller * 18}] $amount
-    add $branches [expr {$branch * 18}] $amount
+    add $tellers [expr {$teller * $spread}] $amount
+    add $branches [expr {$branch * $spread}] $amount
     $history put [binary format W $row] [binary format wwww $number $teller $account $amount]
     tp::txn commit
   }
@@ -187,7 +185,8 @@ constexpr const char *kProgram = R"tcl(
 
 class TclBank final : public BankSession {
  public:
-  TclBank(const std::string &folder, unsigned process, int durability) : process_(process) {
+  TclBank(const std::string &folder, const BankScale &scale, unsigned process, int durability)
+      : process_(process) {
     (void)::setenv("TP_HOME", (folder + "/home").c_str(), 1);
     (void)::setenv("TP_DURABILITY",
                    durability == 0   ? "none"
@@ -199,7 +198,7 @@ class TclBank final : public BankSession {
     run_ = reinterpret_cast<Run>(::dlsym(library, "tp_tcl_run"));
     interp_ = reinterpret_cast<void *(*)()>(::dlsym(library, "tp_tcl_make"))();
     if (interp_ == nullptr) throw std::runtime_error("Tcl: no interpreter");
-    (void)run("set folder {" + folder + "}");
+    (void)run("set folder {" + folder + "}; set spread " + std::to_string(scale.spread()));
     (void)run(kProgram);
   }
 
@@ -246,9 +245,9 @@ class TclBank final : public BankSession {
 
 bool has_tcl() noexcept { return kTclLibrary != nullptr; }
 
-std::unique_ptr<BankSession> open_tcl_bank(const std::string &folder, unsigned process,
-                                           int durability) {
-  return std::make_unique<TclBank>(folder, process, durability);
+std::unique_ptr<BankSession> open_tcl_bank(const std::string &folder, const BankScale &scale,
+                                           unsigned process, int durability) {
+  return std::make_unique<TclBank>(folder, scale, process, durability);
 }
 
 }  // namespace tmh::bench

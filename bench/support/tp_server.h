@@ -36,6 +36,7 @@ class BankServer {
 [[nodiscard]] bool has_tcl() noexcept;
 // In this process, in Tcl.
 [[nodiscard]] std::unique_ptr<BankSession> open_tcl_bank(const std::string &folder,
-                                                         unsigned process, int durability);
+                                                         const BankScale &scale, unsigned process,
+                                                         int durability);
 
 }  // namespace tmh::bench
