@@ -77,11 +77,15 @@ void write_at(int file, const void *from, std::size_t bytes, std::uint64_t offse
 }
 
 void set_length(int file, std::uint64_t bytes) {
+  TMH_ASSERT(file >= 0);
   watch(DiskOp::kTruncate, file, bytes, nullptr, 0);
   if (::ftruncate(file, static_cast<off_t>(bytes)) != 0) throw Failure{errno};
 }
 
-void sync_file(int file) { throw_unless_done(platform::sync_file(file, path_of(file))); }
+void sync_file(int file) {
+  TMH_ASSERT(file >= 0);
+  throw_unless_done(platform::sync_file(file, path_of(file)));
+}
 
 void sync_folder_of(const std::string &path) {
   const std::size_t slash = path.rfind('/');

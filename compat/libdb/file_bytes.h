@@ -1,5 +1,5 @@
-// compat/libdb/file_bytes.h -- a file's bytes, all of them or a Failure. The hook of platform/disk.h
-// sees what is done.
+// compat/libdb/file_bytes.h -- a file's bytes, all of them or a Failure. The hook of
+// platform/disk.h sees what is done.
 #pragma once
 
 #include <cstddef>

@@ -90,10 +90,12 @@ void Items::load_big(Bytes reference, std::vector<std::byte> *to) {
   TMH_ASSERT(reference.size() == kBigBytes && to != nullptr);
   const Big big = load<Big>(reference, 0);
   to->clear();
-  // Each page has a byte at least, so a ring ends, too.
+  PageId pages = 0;
   for (PageId id = big.first; to->size() < big.bytes;) {
     const Page chain = store_.read(id);
-    if (Slots(chain).kind() != PageKind::kOverflow) throw Failure{EINVAL};
+    // More pages than there are: a ring.
+    if (Slots(chain).kind() != PageKind::kOverflow || ++pages >= store_.page_end())
+      throw Failure{EINVAL};
     const auto bytes = chain.load<std::uint32_t>(kChainBytes);
     if (bytes == 0 || bytes > big.bytes - to->size()) throw Failure{EINVAL};
     append(to, chain.view(Slots::kHeadBytes, bytes));

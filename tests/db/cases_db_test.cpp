@@ -1,8 +1,8 @@
 // tests/db/cases_db_test.cpp -- every call with every flag in every state of a handle: what it
 // returns, delivers and leaves, for each type, on each kind of file.
 // Method:     a case is a state and a call. What is expected comes from a model of a sorted list
-//             with a cursor, as dbopen(3), btree(3), hash(3) and recno(3) describe it, and no code of
-//             the library.
+//             with a cursor, as dbopen(3), btree(3), hash(3) and recno(3) describe it, and no code
+//             of the library.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>

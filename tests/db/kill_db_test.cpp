@@ -1,8 +1,8 @@
 // tests/db/kill_db_test.cpp -- a process dies at each step of what it does with files of dbopen();
 // others go on, or the next that opens the environment does; and all processes die, at steps and
 // anywhere.
-// Invariants: (1) a transaction of the dead is there whole or not at all; one that it was told of is
-//             there. (2) Files are whole, no lock is left. (3) What a program alone can open has
+// Invariants: (1) a transaction of the dead is there whole or not at all; one that it was told of
+//             is there. (2) Files are whole, no lock is left. (3) What a program alone can open has
 //             what the environment has. (4) Each step is passed.
 // Size:       TMH_DB_KILLS deaths of all workers (default 12; 300 with TMH_LONG). TMH_SEED repeats
 //             the choices.

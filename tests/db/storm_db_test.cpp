@@ -1,8 +1,8 @@
 // tests/db/storm_db_test.cpp -- four processes insert, erase and scan in files of dbopen() while
 // workers are killed; and histories of such transactions, judged with phantoms.
-// Invariants: (1) no record is lost, no transaction is there in part; a scan meets no key twice, and
-//             goes up; files are whole. (2) Histories are strictly serializable: a key that a scan
-//             or a get does not find counts as a read of what its last eraser has written.
+// Invariants: (1) no record is lost, no transaction is there in part; a scan meets no key twice,
+//             and goes up; files are whole. (2) Histories are strictly serializable: a key that a
+//             scan or a get does not find counts as a read of what its last eraser has written.
 // Method:     an erased key cannot say who has erased it: its eraser notes that in a second file,
 //             where those read it that do not find the key.
 // Planted:    an undo that is left out is found by the judge.
@@ -47,7 +47,7 @@ constexpr std::size_t kWorkers = 4;
   return environment_number(name, environment_number("TMH_LONG", 0) != 0 ? in_long : usual);
 }
 
-// ---- No key is lost ------------------------------------------------------------------------------
+// ---- No key is lost ----------------------------------------------------------------------------
 
 // All files in one transaction; no key twice.
 void scan(Files *files) {
@@ -156,7 +156,7 @@ TEST(StormDbTest, OneWorkerDoesWhatTheLedgerSays) {
   });
 }
 
-// ---- Histories -----------------------------------------------------------------------------------
+// ---- Histories ---------------------------------------------------------------------------------
 
 constexpr std::size_t kCells = 14;
 constexpr std::uint64_t kEntriesPerTransaction = 80;

@@ -105,6 +105,7 @@ PoolEntry *Pool::find(std::uint64_t device, std::uint64_t inode) const {
 }
 
 PoolEntry *Pool::find_moved(std::uint64_t stamp, std::uint64_t name, bool of_name) const {
+  TMH_ASSERT(base_ != nullptr);
   PoolEntry *found = nullptr;
   for_each([&](PoolEntry *entry) {
     const std::uint32_t flags = entry->flags;
