@@ -581,7 +581,9 @@ class Ledger {
       if (data.size() != 1) return "shared: a key twice";
       found[std::stoull(key.substr(key.find('-') + 1))][key] = data.front();
     }
-    for (const auto &[worker, calls] : shared_) {
+    for (const auto &known : shared_) {
+      const std::uint64_t worker = known.first;
+      const Calls calls = known.second;
       std::map<std::string, std::string> model;
       std::uint64_t done = 0;
       bool is_found = false;
