@@ -46,10 +46,15 @@ foreach(source ${tmh_tp_examples})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(tp_${name} "${source}")
   target_compile_options(tp_${name} PRIVATE -Wall -Wextra -Werror)
-  target_link_libraries(tp_${name} PRIVATE tmh::tp $<$<STREQUAL:${name},served>:tmh::db>)
+  target_link_libraries(tp_${name} PRIVATE tmh::tp)
   set_target_properties(tp_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/libtp")
-  tmh_add_program_test(example.libtp.${name} "quick;example" tp_${name})
+  set(tier quick)
+  if(name STREQUAL "served")  # tmh-db is not in the quick build
+    set(tier full)
+    target_link_libraries(tp_${name} PRIVATE tmh::db)
+  endif()
+  tmh_add_program_test(example.libtp.${name} "${tier};example" tp_${name})
 endforeach()
 
 # A program that knows db(3) alone: Perl's DB_File on libtmh-db. Sanitizers must come first in a

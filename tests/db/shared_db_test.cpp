@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <csetjmp>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -232,6 +233,49 @@ TEST_F(SharedDbTest, AFileThatGetsARemovedOnesInode) {
   struct stat found {};
   ASSERT_EQ(::stat(file.c_str(), &found), 0);
   EXPECT_EQ(first(db), "none") << (found.st_ino == inode ? "the same inode" : "another inode");
+  close(db);
+}
+
+// What an open reads in is no part of the transaction that it stands in.
+TEST_F(SharedDbTest, AFileIsReadInOutsideOfTransactions) {
+  const std::string file = folder_ / "text";
+  std::string lines;
+  for (int i = 0; i < 300; ++i) lines += "line " + std::to_string(i) + '\n';
+  write_file(file, lines);
+  const auto open_text = [&] {
+    return tp_dbopen(file.c_str(), O_RDWR, 0600, DB_RECNO, DB_SHARED | DB_TP, nullptr);
+  };
+  const auto count = [](DB *db) {
+    DBT k{}, d{};
+    recno_t number = 0;
+    if (db->seq(db, &k, &d, R_LAST) == 0) std::memcpy(&number, k.data, sizeof number);
+    return number;
+  };
+  ASSERT_NE(tp_paper_begin(), 0U);
+  DB *db = open_text();
+  ASSERT_NE(db, nullptr);
+  EXPECT_EQ(count(db), 300U);
+  ASSERT_EQ(tp_paper_abort(), TP_OK) << tp_last_error();
+  EXPECT_EQ(count(db), 300U);
+  close(db);
+  EXPECT_EQ(read_file(file), lines);
+
+  // Its process dies in the transaction.
+  ASSERT_EQ(tp_paper_close(), TP_OK);
+  write_file(file, lines + "one more\n");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool is_there = tp_paper_open((folder_ / "home").c_str(), nullptr) == TP_OK &&
+                          tp_paper_begin() != 0 && open_text() != nullptr;
+    ::_exit(is_there ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(tp_paper_open((folder_ / "home").c_str(), nullptr), TP_OK);
+  db = open_text();
+  ASSERT_NE(db, nullptr);
+  EXPECT_EQ(count(db), 301U);
   close(db);
 }
 

@@ -14,7 +14,7 @@ import source_tree
 DOCUMENT = re.compile(r".*\.md|docs/man/.*\.[1-8]")
 README, README_WORDS = "README.md", 1200
 PAGE_WORDS = 1500
-TOTAL_WORDS = 109000
+TOTAL_WORDS = 111000
 SLACK = 100
 # Pages that are tables by nature, references and reports: their words today.
 EXCEPTIONS = {
@@ -36,7 +36,7 @@ EXCEPTIONS = {
     "papers/memory-mapped-transactions/README.md": 6515,
     "rtm_emulator/README.md": 1870,
     "storage/log/FORMAT.md": 4560,
-    "tests/README.md": 1730,
+    "tests/README.md": 1745,
 }
 
 

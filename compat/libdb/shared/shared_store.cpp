@@ -95,7 +95,8 @@ void SharedStore::begin_call() {
     attach(is_sound_page());
   }
   if (kind_ == Kind::kShared) return;
-  txn_ = environment->running();
+  // What an open makes, or reads in, is no part of the caller's transaction.
+  txn_ = is_opened_ ? environment->running() : nullptr;
   // Another thread's transaction lets changes wait here.
   if (told_ != nullptr && told_ != txn_) throw Failure{EBUSY};
   whose_ = Whose::kCallers;
