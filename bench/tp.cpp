@@ -12,6 +12,8 @@
 //            server    records, at a server on a Unix socket, to which each call is a request
 //            server, one request  the same, a request for each transaction
 //            tcl       records, in Tcl, one process
+//            queried records  records, beside a process that sums all balances in queries
+//            record locks, blink  records, by what is locked; --dense: where they meet in leaves
 //          --parts also measures transactions of which parts are left out; --all, or --only with
 //          their names, contestants of papers/libtp:
 //            flock, fsync   private files, with flock(2) or a sync of all files each time
@@ -72,7 +74,7 @@ struct Options {
   std::uint64_t transactions = 40'000, synced = 1'000;  // of each process
   std::vector<unsigned> processes = {1, 2, 4};
   bool with_parts = false, with_all = false;
-  bool with_details = false, only_reads = false;
+  bool with_details = false, only_reads = false, is_dense = false;
   std::uint64_t record_bytes = 8, page_bytes = 512, cache_mib = 256;
   std::uint64_t memory_kib = 0;  // 0: no limit
   std::vector<std::string> durabilities;
@@ -96,7 +98,10 @@ enum class Store : std::uint8_t {
   kLines,
   kServer,
   kRequest,
-  kTcl
+  kTcl,
+  kQueried,
+  kRecordLocks,
+  kBlink
 };
 enum class Scope : std::uint8_t { kAlways, kParts, kPaper };
 
@@ -115,7 +120,7 @@ struct Variant {
   Scope scope = Scope::kAlways;
 };
 constexpr TransactionEnd kCommit = TransactionEnd::kCommit, kAbort = TransactionEnd::kAbort;
-constexpr std::array<Variant, 25> kVariants = {
+constexpr std::array<Variant, 28> kVariants = {
     {{"steps", Store::kTp, {}},
      {"one step", Store::kTp, {.end = TransactionEnd::kCommitStep}},
      {"Berkeley DB", Store::kBerkeley, {}},
@@ -145,10 +150,16 @@ constexpr std::array<Variant, 25> kVariants = {
      {"lines", Store::kLines, {}, false, true, Scope::kPaper},
      {"server", Store::kServer, {}, false, true, Scope::kPaper},
      {"server, one request", Store::kRequest, {}, false, true, Scope::kPaper},
-     {"tcl", Store::kTcl, {}, false, true, Scope::kPaper}}};
+     {"tcl", Store::kTcl, {}, false, true, Scope::kPaper},
+     {"queried records", Store::kQueried, {}, false, true, Scope::kPaper},
+     {"record locks", Store::kRecordLocks, {}, false, true, Scope::kPaper},
+     {"blink", Store::kBlink, {}, false, true, Scope::kPaper}}};
 constexpr std::size_t kSteps = 0, kOneStep = 1, kBerkeley = 2, kAborts = 3, kNone = 5;
 constexpr std::size_t kRecords = 6, kPrivate = 7;
 constexpr std::size_t kFsynced = 14, kOfBsd = 15;
+constexpr std::size_t kQueriedRecords = 25, kLockedRecords = 26, kBlinkRecords = 27;
+static_assert(kVariants[kQueriedRecords].store == Store::kQueried);
+static_assert(kVariants[kBlinkRecords].store == Store::kBlink);
 static_assert(kVariants[kFsynced].store == Store::kFsync);
 static_assert(kVariants[kOfBsd].store == Store::kBsd);
 
@@ -173,7 +184,8 @@ constexpr bool is_served(Store store) noexcept {
 }
 // Banks of DB_SHARED | DB_TP.
 constexpr bool is_of_records(Store store) noexcept {
-  return store == Store::kDb || is_served(store) || store == Store::kTcl;
+  return store == Store::kDb || is_served(store) || store == Store::kTcl ||
+         store == Store::kQueried || store == Store::kRecordLocks || store == Store::kBlink;
 }
 constexpr DbFiles files_of(Store store) noexcept {
   return store == Store::kFlock   ? DbFiles::kFlock
@@ -216,8 +228,20 @@ struct Wish {
   double wanted;
 };
 // Times as many transactions per second.
-constexpr std::array<Wish, 19> kWishes = {
-    {{"steps, not synced, 1 process, x Berkeley DB",
+constexpr std::array<Wish, 22> kWishes = {
+    {{"records beside queries, not synced, 2 processes, x records",
+      {kQueriedRecords, kNotSynced, 2},
+      {kRecords, kNotSynced, 2},
+      0.77},
+     {"record locks, not synced, 4 processes, x records",
+      {kLockedRecords, kNotSynced, 4},
+      {kRecords, kNotSynced, 4},
+      1.5},
+     {"records, not synced, 4 processes, x blink",
+      {kRecords, kNotSynced, 4},
+      {kBlinkRecords, kNotSynced, 4},
+      1},
+     {"steps, not synced, 1 process, x Berkeley DB",
       {kSteps, kNotSynced, 1},
       {kBerkeley, kNotSynced, 1},
       1.5},
@@ -315,6 +339,7 @@ class TpBench {
     parameters["record_bytes"] = options_.record_bytes;
     parameters["page_bytes"] = options_.page_bytes;
     parameters["cache_mib"] = options_.cache_mib;
+    parameters["dense"] = options_.is_dense;
     parameters["memory_kib"] = options_.memory_kib;
     parameters["only_reads"] = options_.only_reads;
     Report report("tp", environment(scratch_.path()), parameters);
@@ -394,6 +419,8 @@ class TpBench {
       return open_request_bank(folder, scale, process, measured.durability);
     if (variant.store == Store::kTcl)
       return open_tcl_bank(folder, scale, process, measured.durability);
+    if (variant.store == Store::kRecordLocks) (void)::setenv("TP_DBFLAGS", "DB_RECORD_LOCKS", 1);
+    if (variant.store == Store::kBlink) (void)::setenv("TP_DBFLAGS", "DB_BLINK", 1);
     if (is_of_files(variant.store))
       return open_db_bank(folder, scale, process, files_of(variant.store), measured.durability);
     if (variant.store == Store::kTp)
@@ -402,8 +429,8 @@ class TpBench {
                                instances_of(variant.store));
   }
   [[nodiscard]] BankScale scale_of_all() const noexcept {
-    return {options_.branches, options_.accounts, options_.record_bytes, options_.page_bytes,
-            options_.cache_mib << 20};
+    return {options_.branches,   options_.accounts,        options_.record_bytes,
+            options_.page_bytes, options_.cache_mib << 20, options_.is_dense};
   }
   // What other processes find when they open the bank. Segments need nothing: zeros.
   void make(const Case &measured, const std::string &home, const std::string &folder) const {
@@ -439,6 +466,30 @@ class TpBench {
     clock.meet();
   }
 
+  // The member of a team that reads all balances, until all others have ended.
+  struct Queried {
+    std::atomic<unsigned> ended{0};
+    std::atomic<std::uint64_t> queries{0}, ns{0};
+  };
+  void keep_querying(BankSession &bank, const Case &measured, const TeamClock &clock,
+                     Queried *told) const {
+    TMH_ASSERT(told != nullptr);
+    clock.meet();
+    clock.start();
+    clock.finish();
+    const std::int64_t begin = now_ns();
+    while (told->ended.load() != measured.processes) {
+      const BankSums sums = bank.sums_in_query();
+      if (sums.branches != sums.tellers || sums.branches != sums.accounts)
+        throw std::runtime_error("a query sees a part of a transfer");
+      told->queries.fetch_add(1);
+    }
+    told->ns.store(static_cast<std::uint64_t>(now_ns() - begin));
+    clock.meet();
+    clock.meet();
+    clock.meet();
+  }
+
   // Microseconds that a process has for each of its transactions.
   double measure(const Case &measured) {
     const Variant &variant = kVariants[measured.variant];
@@ -461,8 +512,12 @@ class TpBench {
                                                      : sizeof(float));
     const bool has_counter = options_.with_details && measured.durability != kVolatile &&
                              (variant.store == Store::kTp || variant.store == Store::kDb);
-    const unsigned team = measured.processes + (has_counter ? 1 : 0);
+    const bool is_queried = variant.store == Store::kQueried;
+    const Shared<Queried> queried;
+    const unsigned team = measured.processes + (has_counter || is_queried ? 1 : 0);
     const double ns = run_team_ns(team, [&](unsigned index, const TeamClock &clock) {
+      if (index == measured.processes && is_queried)
+        return keep_querying(*open(measured, home, folder, index), measured, clock, &*queried);
       if (index == measured.processes)
         return count_log(variant.store == Store::kDb ? folder + "/home" : folder,
                          measured.durability, clock, &(*members)[index]);
@@ -494,6 +549,7 @@ class TpBench {
       transact(count, options_.with_details ? static_cast<float *>(took_ns.data()) + index * count
                                             : nullptr);
       clock.finish();
+      queried->ended.fetch_add(1);
       self.retries = bank->retries() - retries;
       if (limit) limit->leave();
       clock.meet();
@@ -505,6 +561,9 @@ class TpBench {
     });
     for (const Member &member : *members) retries_[measured] += member.retries;
     server.reset();
+    if (is_queried && queried->queries.load() != 0)
+      query_us_[measured].push_back(static_cast<double>(queried->ns.load()) / 1000 /
+                                    static_cast<double>(queried->queries.load()));
     if (options_.with_details) {
       const auto *const took = static_cast<const float *>(took_ns.data());
       const double transactions = static_cast<double>(measured.processes * count);
@@ -571,6 +630,12 @@ class TpBench {
         put(line, "log_bytes", bytes);
         if (bytes.median > 0) log_bytes = number(bytes.median);
       }
+      if (const auto query = query_us_.find(of); query != query_us_.end()) {
+        const Summary took = summarize(query->second);
+        put(line, "query_us", took);
+        std::printf("a query beside %u processes, %s: %.0f us\n", of.processes,
+                    name_of(of.durability), took.median);
+      }
       std::string ratio = "-";
       if (const auto *const slow = samples({kBerkeley, of.durability, of.processes})) {
         const Summary times = summarize_ratio(*slow, *samples(of));
@@ -613,6 +678,7 @@ class TpBench {
   std::map<Case, std::vector<double>> us_;
   std::map<Case, std::uint64_t> retries_;  // of all rounds
   std::map<Case, Details> details_;
+  std::map<Case, std::vector<double>> query_us_;
   std::uint64_t folders_ = 0;
 };
 
@@ -650,6 +716,8 @@ int main(int argc, char **argv) {
   app.add_option("--cache-mib", options.cache_mib, "of a process's pages of files")
       .capture_default_str()
       .check_range(1, 1024);
+  app.add_flag("--dense", options.is_dense,
+               "branches, and tellers, lie side by side: not each in a leaf of its own");
   app.add_option("--memory-kib", options.memory_kib, "all that transact have; 0: no limit")
       .capture_default_str();
   app.add_flag("--read-only", options.only_reads, "transactions that read three balances");

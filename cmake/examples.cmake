@@ -51,7 +51,7 @@ foreach(source ${tmh_tp_examples})
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/libtp")
   set(tier quick)
   if(name STREQUAL "served")  # tmh-db is not in the quick build
-    set(tier full)
+    set(tier "full;compilers")
     target_link_libraries(tp_${name} PRIVATE tmh::db)
   endif()
   tmh_add_program_test(example.libtp.${name} "${tier};example" tp_${name})
@@ -62,7 +62,7 @@ endforeach()
 if(TMH_BUILD_TESTS AND NOT TMH_SANITIZE)
   add_test(NAME example.libtp.perl
     COMMAND "${PROJECT_SOURCE_DIR}/examples/libtp/perl_words" "${PROJECT_BINARY_DIR}")
-  set_tests_properties(example.libtp.perl PROPERTIES LABELS "full;example" SKIP_RETURN_CODE 77)
+  set_tests_properties(example.libtp.perl PROPERTIES LABELS "full;example;compilers" SKIP_RETURN_CODE 77)
 endif()
 
 # 3. The demo.

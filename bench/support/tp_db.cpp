@@ -115,6 +115,12 @@ class DbBank final : public BankSession {
   }
 
   BankSums sums() override { return {sum(kBranches), sum(kTellers), sum(kAccounts)}; }
+  BankSums sums_in_query() override {
+    if (tp_query_begin(tp_paper_env()) != TP_OK) refuse("query");
+    const BankSums read = sums();
+    if (tp_query_end() != TP_OK) refuse("query");
+    return read;
+  }
   HistoryRow row(unsigned process, std::uint64_t number) override {
     HistoryRow row{};
     if (!get(kHistory, key_of_row(process, number), &row, sizeof row)) refuse("get");

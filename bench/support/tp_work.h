@@ -25,10 +25,13 @@ struct BankScale {
   std::uint64_t branches, accounts;
   // Of files: a balance's record, from 8 on; a page; a process's cache.
   std::uint64_t record_bytes = 8, page_bytes = 512, cache_bytes = std::uint64_t{256} << 20;
+  bool is_dense = false;  // branches, and tellers, lie side by side
   [[nodiscard]] std::uint64_t tellers() const noexcept { return branches * kTellersPerBranch; }
   // Records, those that are not ours included, from one branch or teller to the next: each has a
   // page, so a lock, of its own. A record has a key of 8 bytes, and some 12 that tell of it.
-  [[nodiscard]] std::uint64_t spread() const noexcept { return page_bytes / (record_bytes + 20); }
+  [[nodiscard]] std::uint64_t spread() const noexcept {
+    return is_dense ? 1 : page_bytes / (record_bytes + 20);
+  }
 };
 
 struct Transfer {
@@ -84,6 +87,10 @@ class BankSession {
   virtual std::int64_t look(const Transfer &transfer) {
     (void)transfer;
     throw std::runtime_error("this contestant has no transaction that only reads");
+  }
+  // The sums of one moment, while others transact.
+  [[nodiscard]] virtual BankSums sums_in_query() {
+    throw std::runtime_error("this contestant has no queries");
   }
   // Of all processes, as process 0 tells it, and 0 others; or of this process. Takes time.
   [[nodiscard]] virtual std::uint64_t log_bytes() { return 0; }
