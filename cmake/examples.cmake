@@ -62,7 +62,8 @@ endforeach()
 if(TMH_BUILD_TESTS AND NOT TMH_SANITIZE)
   add_test(NAME example.libtp.perl
     COMMAND "${PROJECT_SOURCE_DIR}/examples/libtp/perl_words" "${PROJECT_BINARY_DIR}")
-  set_tests_properties(example.libtp.perl PROPERTIES LABELS "full;example;compilers" SKIP_RETURN_CODE 77)
+  set_tests_properties(example.libtp.perl PROPERTIES LABELS "full;example;compilers"
+    SKIP_RETURN_CODE 77)
 endif()
 
 # 3. The demo.

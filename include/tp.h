@@ -212,9 +212,11 @@ tp_step_t *tp_running_step(tp_txn *txn);
 
 /* From tp_query_begin() to tp_query_end() the calling thread reads the segments of env by plain
  * loads, as they were at one moment, which is not before the begin. It never waits for locks or
- * transactions, and never aborts; stores are discarded, and tp_query_end() returns kQueryWrote (24)
- * then. What transactions had stored that had not committed by then is there, too:
- * tp_query_unfinished() tells what undoes it. Files of dbopen() do that by themselves (tp/db.h).
+ * transactions, and never aborts. A store is a stray access (docs/stray_accesses.md); where these
+ * are allowed, it is discarded, and tp_query_end() returns kQueryWrote (24). What transactions had
+ * stored that had not committed by then is there, too: tp_query_unfinished() tells what undoes it.
+ * Files of dbopen() do that by themselves (tp/db.h); their environment is tp_paper_env() also
+ * where dbopen() has opened it.
  * TP_ERUNNING: the thread runs a step, or a transaction of tp/paper.h. No transaction begins, and
  * nothing is opened or closed, in a query. What has changed since the begin is held for it: see
  * DomainOptions::on_slow_reader. */

@@ -69,6 +69,8 @@ enum class Planted : std::uint64_t {
   kBesideTrusts = 1ull << 25,
   // 21: a query that has copied a page beside level 1 moves its snapshot on.
   kCopyMovesOn = 1ull << 63,
+  // 22: what is undone in a copy beside level 1 is not what the copy has.
+  kBesideUndoesMore = 1ull << 62,
 
   // Counters.
   // The reaper does not end what the dead had begun, or ends it twice.

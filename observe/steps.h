@@ -152,6 +152,7 @@ namespace tmh::observe {
   X(kGapPinsRead, "gc-pins-read")    /* who needs old versions is known, none has gone */          \
   X(kGapRecallMarked, "recall-marked") /* all lines are in U, the clock below does not say so */   \
   X(kGapBesideLooked, "beside-looked") /* giving way: a line's word is known, home is not read */  \
+  X(kGapBesideRing, "beside-ring")     /* undoing: of one more context the undo words are known */ \
   X(kGapReleaseLevel, "release-level") /* the page is in L, its lines still in U */                \
   X(kGapLineBefore, "line-before") /* level 1: the word before is noted, the line not locked */    \
   X(kGapLineLooked, "line-looked") /* level 1: the word is known, home is not read */              \

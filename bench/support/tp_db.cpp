@@ -178,13 +178,14 @@ class DbBank final : public BankSession {
   [[nodiscard]] std::int64_t sum(std::size_t map) {
     DBT key{}, value{};
     std::int64_t sum = 0;
-    for (unsigned how = R_FIRST; maps_[map]->seq(maps_[map], &key, &value, how) == RET_SUCCESS;
-         how = R_NEXT) {
+    int result = maps_[map]->seq(maps_[map], &key, &value, R_FIRST);
+    for (; result == RET_SUCCESS; result = maps_[map]->seq(maps_[map], &key, &value, R_NEXT)) {
       std::int64_t balance = 0;
       TMH_ASSERT(value.size >= sizeof balance);
       std::memcpy(&balance, value.data, sizeof balance);
       sum += balance;
     }
+    if (result == RET_ERROR) refuse("seq");
     return sum;
   }
   void load(std::size_t map, std::uint64_t count, const void *value, std::size_t bytes) {

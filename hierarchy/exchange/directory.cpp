@@ -158,11 +158,14 @@ bool Directory::read_beside(const page::DomainLock::Held &held, PageId page, std
         return word.load(std::memory_order_relaxed) != 0;  // a hint
       });
   if (!is_used) return false;
+  std::uint64_t versions[storage::kLinesPerPage];
   std::uint64_t newest = 0;
-  for (std::size_t line = 0; line < storage::kLinesPerPage; ++line)
-    newest = std::max(newest, read_line(held, page, line, content));
+  for (std::size_t line = 0; line < storage::kLinesPerPage; ++line) {
+    versions[line] = read_line(held, page, line, content);
+    newest = std::max(newest, versions[line]);
+  }
   if (newest == line::kUpper) return false;
-  if (newest > snapshot) line::undo_page(lines_, page, snapshot, content);
+  if (newest > snapshot) line::undo_page(lines_, page, snapshot, versions, content);
   return true;
 }
 
@@ -284,7 +287,7 @@ bool Directory::is_resident(const page::DomainLock::Held &held, PageId page) con
 void Directory::as_of(const page::DomainLock::Held &held, PageId page, std::uint64_t snapshot,
                       std::byte *content) noexcept {
   TMH_ASSERT(held.is_valid());
-  line::undo_page(lines_, page, snapshot, content);
+  line::undo_page(lines_, page, snapshot, nullptr, content);
 }
 
 template <class Visit>

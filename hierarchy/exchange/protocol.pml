@@ -562,7 +562,7 @@ inline map_page() {
 #define GAVE_WAY (failed || behind)
 #endif
 /* n: the newest version of the page's lines. */
-#define NEWEST if :: v > n -> n = v :: else fi; v = 0
+#define NEWEST copied[m] = v; if :: v > n -> n = v :: else fi; v = 0
 /* REQUIRES the lock. Beside level 1: line m as level 1 reads it. */
 inline read_beside() {
   do
@@ -585,29 +585,33 @@ inline read_beside() {
 #endif
   od
 }
-/* What has been committed there since the snapshot, undone. */
+#if PLANT != 22
+#define IS_COPIED(k) undo_stamp[m] <= copied[k]
+#else
+#define IS_COPIED(k) true
+#endif
+/* What the copy has of commits since the snapshot, undone: context by context. Others go on. */
 inline undo_beside() {
-  d_step {
-    k = 0;
-    do
-    :: k < NL && PAGE_OF(k) == PAGE_OF(q) ->
-       best = NONE; a = 1;
+  m = 1;
+  do
+  :: atomic {
+       m <= PROCESSES -> k = 0;
        do
-       :: a <= PROCESSES ->
+       :: k < NL ->
           if
-          :: undo[AT(a, k)] != UNREAD && undo_stamp[a] > l && undo_stamp[a] < best ->
-             best = undo_stamp[a]; shown[k] = undo[AT(a, k)]
+          :: PAGE_OF(k) == PAGE_OF(q) && undo[AT(m, k)] != UNREAD && undo_stamp[m] > l &&
+             IS_COPIED(k) && (first[k] == 0 || undo_stamp[m] < first[k]) ->
+             first[k] = undo_stamp[m]; shown[k] = undo[AT(m, k)]
           :: else
           fi;
-          a++
+          k++
        :: else -> break
        od;
-       k++
-    :: k < NL && PAGE_OF(k) != PAGE_OF(q) -> k++
-    :: else -> break
-    od;
-    k = 0; a = 0; best = 0
-  }
+       k = 0; m++
+     }
+  :: m > PROCESSES -> break
+  od;
+  atomic { m = 0; do :: k < NL -> first[k] = 0; copied[k] = 0; k++ :: else -> break od; k = 0 }
 }
 #else
 #define GAVE_WAY false
@@ -633,6 +637,7 @@ proctype Process(byte p; byte level; byte rs; byte ws; bool down; byte after) {
   byte c, l, mapped, touched, private, shown[NL], synced; /* level 2 */
   bool failed;
 #ifdef YIELD
+  byte copied[NL], first[NL]; /* of a copy beside level 1: lines' versions; stamps undone so far */
   bool behind; /* something that it has read is not at level 2, or it is no resident there */
 #define FORGET_COPIES behind = 0;
 #else

@@ -135,10 +135,10 @@ DB *dbopen(const char *file, int flags, int mode, DBTYPE type, const void *openi
  * transaction has changes in the handle. */
 #define DB_SHARED 0x1
 #define DB_TP 0x2
-/* Of trees with DB_TP; handles of a file may differ in them. Usually a call locks the leaves that
- * it looks at.
+/* Of trees with DB_TP, elsewhere without effect; handles of a file may differ in them. Usually a
+ * call locks the leaves that it looks at.
  * DB_RECORD_LOCKS: get, put and del of a key lock that key alone, and scans their leaves. For
- *   transactions that meet in a leaf and not in a record. Not where `compare` is the user's.
+ *   transactions that meet in a leaf and not in a record. No effect where `compare` is the user's.
  * DB_BLINK: inner pages are locked, too, for a moment, as LIBTP 4.4 does it. */
 #define DB_RECORD_LOCKS 0x4
 #define DB_BLINK 0x8

@@ -135,7 +135,7 @@ bool recover_all_contexts(LineMemory &memory) noexcept {
 }
 
 void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot,
-               std::byte *content) noexcept {
+               const std::uint64_t *versions, std::byte *content) noexcept {
   constexpr std::size_t kWords = kPageBytes / 8;
   // Of the oldest newer commit to each word: what it replaced is state(snapshot).
   std::uint64_t first_stamp[kWords] = {};
@@ -157,10 +157,14 @@ void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t sna
       const std::uint64_t value = undo.value.load(std::memory_order_acquire);
       if (at - begin >= kPageBytes || undo.stamp.load(std::memory_order_relaxed) != stamp) continue;
       const std::size_t word = (at - begin) / 8;
+      const bool is_later = versions != nullptr && stamp > versions[word * 8 / kLineBytes] &&
+                            !observe::is_planted(observe::Planted::kBesideUndoesMore);
+      if (is_later) continue;
       if (first_stamp[word] != 0 && first_stamp[word] < stamp) continue;
       first_stamp[word] = stamp;
       std::memcpy(content + 8 * word, &value, sizeof value);
     }
+    if (versions != nullptr) observe::step(observe::Step::kGapBesideRing);
   }
 }
 

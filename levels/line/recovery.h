@@ -29,10 +29,12 @@ bool recover_contexts(LineMemory &memory, std::uint32_t slot, std::uint64_t inca
 // open.
 bool recover_all_contexts(LineMemory &memory) noexcept;
 
-// The page as it was at `snapshot`, given home's content of a page that level 1 does not change
-// meanwhile: undoes newer words from the undo rings of all contexts. REQUIRES: a line pin <=
-// snapshot is announced, and was when each of the newer commits looked for pins.
+// The page as it was at `snapshot`, given home's content: undoes newer words from the undo rings of
+// all contexts. versions: of each line, as it was copied: commits that come meanwhile leave undo
+// words, too, which others before them in a ring that has been looked at already would have to
+// undo. Null: level 1 does not change the page meanwhile. REQUIRES: a line pin <= snapshot is
+// announced, and was when each of the newer commits looked for pins.
 void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot,
-               std::byte *content) noexcept;
+               const std::uint64_t *versions, std::byte *content) noexcept;
 
 }  // namespace tmh::line

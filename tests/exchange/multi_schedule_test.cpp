@@ -320,6 +320,42 @@ void copying_moves_on(Scene &scene) {
   scene.run(q, kToEnd);
 }
 
+// V changes cell 0 of page 0, so that Q's copy of the page has something to undo. Behind Q's look
+// at V's undo words V changes cell 6 there, and then W: W's undo word has V's value.
+void undoing_more_than_copied(Scene &scene) {
+  const auto write = [](Player &player, history::Cell cell) {
+    player.update([&] { player.write(cell, 1); });
+  };
+  const auto v = scene.lines("V", [&](Player &player) {
+    write(player, 2);
+    Schedule::mark(1);
+    write(player, 0);
+    Schedule::mark(2);
+    write(player, 6);
+  });
+  const auto w = scene.lines("W", [&](Player &player) {
+    write(player, 3);
+    Schedule::mark(1);
+    write(player, 6);
+  });
+  const auto q = scene.pages("Q", [](Player &player) {
+    player.query([&] {
+      player.copy_reads(100);
+      Schedule::mark(1);
+      (void)player.read(6);
+      (void)player.read(0);
+    });
+  });
+  scene.run(v, to_mark(1));
+  scene.run(w, to_mark(1));
+  scene.run(q, to_mark(1));
+  scene.run(v, to_mark(2));
+  scene.run(q, Step::kGapBesideRing);
+  scene.run(v, kToEnd);
+  scene.run(w, kToEnd);
+  scene.run(q, kToEnd);
+}
+
 struct Fault {
   int number;
   const char *name;
@@ -348,6 +384,7 @@ constexpr Fault kFaults[] = {
     {20, "GivingWayTrustsItsCopy", Planted::kBesideTrusts, giving_way_trusts_its_copy,
      Tracking::kAuto, lab::kUpperYields},
     {21, "CopyingMovesTheSnapshotOn", Planted::kCopyMovesOn, copying_moves_on},
+    {22, "UndoingMoreThanWasCopied", Planted::kBesideUndoesMore, undoing_more_than_copied},
 };
 
 class MultiScheduleTest : public testing::TestWithParam<Fault> {

@@ -79,6 +79,7 @@ LONG = [
     ("hardware, answered, both write all", "h r01 w01, 1 r01 w01 d | h0=1 h1=1 deaths=1 cycles"),
     ("gives way, death, escalates", "1 r01 w01, 2 r01 w01 d | yield deaths=1 escalate=1 cycles"),
     ("four, of which two follow", "2 w0, 2 r01 a1, 2 w0 a1, 1 r0 w1 | tries=0"),
+    ("copies, ring by ring", "1 w1, 1 w1, 1 w0, 2 r01 | nl=3 yield tries=0"),
     ("more tries", "1 r01 w01, 2 r01 w01 d, 2 r01 w1 | tries=2"),
     ("two lines a page, three", "1 r02 w1, 2 r01 w2 d, 2 r012 | nl=3"),
     ("two lines a page, more written", "1 r01 w12, 2 r12 w0 d, 1 r02 w01 | nl=3"),
@@ -131,6 +132,7 @@ FAULTS = [
     (19, "extending compares with the new snapshot", "1 r01, 1 w01", 1.3),
     (20, "giving way trusts a line that it has copied", "1 w01, 2 r01 w1 | yield", 1.4),
     (21, "a query that has copied moves its snapshot on", "1 w01, 2 r01 | yield", 1.4),
+    (22, "a copy undoes more than it has", "1 w1, 1 w1, 1 w0, 2 r01 | nl=3 yield tries=0", 37.0),
 ]
 
 

@@ -104,7 +104,7 @@ TEST_F(LinePropertyTest, UndoWordsGiveThePageAsItWasAtThePin) {
     std::vector<std::byte> page(rig_.view(), rig_.view() + kPageBytes);
     ASSERT_NE(page, then);
     line::undo_page(rig_.memory(), storage::page_id(0, storage::PageIndex{0}),
-                    above_.oldest_line_pin(), page.data());
+                    above_.oldest_line_pin(), nullptr, page.data());
     ASSERT_EQ(page, then) << "round " << round;
   }
 }

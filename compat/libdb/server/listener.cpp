@@ -68,7 +68,8 @@ Listener Listener::of_path(const std::string &path, bool is_open) {
     return ::bind(made.get(), reinterpret_cast<const sockaddr *>(&at), sizeof at);
   };
   if (bind() != 0) {
-    if (errno != EADDRINUSE || !is_left_behind(at)) throw Failure{EADDRINUSE};
+    if (errno != EADDRINUSE) throw Failure{errno};
+    if (!is_left_behind(at)) throw Failure{EADDRINUSE};
     expect(::unlink(path.c_str()));
     expect(bind());
   }

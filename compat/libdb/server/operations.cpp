@@ -218,16 +218,18 @@ Operations::Result Operations::open(const Op &op) {
   Info info;
   const void *const openinfo = info.fill(opening);
   const std::string path = op.key ? path_of(op.key) : std::string();
+  // Clients that ask for nothing else meet in a file: none has it alone.
+  const int dbflags = opening.dbflags == 0 && op.key ? DB_SHARED | DB_TP : opening.dbflags;
   std::unique_lock guard(opening_mutex, std::defer_lock);
   if (tp_paper_env() == nullptr) guard.lock();
   DB *const db = tp_dbopen(op.key ? path.c_str() : nullptr, opening.flags, opening.mode,
-                           static_cast<DBTYPE>(opening.type), opening.dbflags, openinfo);
+                           static_cast<DBTYPE>(opening.type), dbflags, openinfo);
   if (guard.owns_lock()) guard.unlock();
   if (db == nullptr) return of_call(RET_ERROR);
   TMH_ASSERT(db->type == static_cast<DBTYPE>(opening.type));
   const auto made = std::make_shared<Database>(db);
-  made->has_transactions = (opening.dbflags & DB_TP) != 0;
-  made->is_private = opening.dbflags == 0;
+  made->has_transactions = (dbflags & DB_TP) != 0;
+  made->is_private = dbflags == 0;
   made->has_duplicates = opening.type == DB_BTREE && (info.tree.flags & R_DUP) != 0;
   made->record_bytes = (info.numbers.flags & R_FIXEDLEN) != 0 ? info.numbers.reclen : 0;
   Result result;

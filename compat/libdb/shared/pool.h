@@ -52,7 +52,7 @@ struct PoolEntry {
   field<Extent> direct[kDirect];
   field<Extent> maps[kMaps];
   field<std::uint64_t> birth;  // of the file; 0: not known
-  field<std::uint64_t> name;  // of the file, without folders: a digest
+  field<std::uint64_t> name;   // of the file, from the environment's folder: a digest
 };
 static_assert(sizeof(PoolEntry) == 256);
 

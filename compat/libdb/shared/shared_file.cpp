@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +40,11 @@ namespace {
   return found;
 }
 
-[[nodiscard]] std::uint64_t digest_of_name(const std::string &path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
+// Where it lies, as the environment's folder sees it: the same when both have moved.
+[[nodiscard]] std::uint64_t digest_of_name(const std::string &path, const std::string &home) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  const std::string name = error ? path : real.lexically_relative(home).string();
   return digest_of({reinterpret_cast<const std::byte *>(name.data()), name.size()}).hash;
 }
 
@@ -159,7 +163,14 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     if (head.owner != 0 && head.owner != environment_->mark()) throw Failure{EBUSY};
   }
   const std::uint64_t birth = birth_of(file_);
-  const std::uint64_t name = digest_of_name(settings.path);
+  const std::uint64_t name = digest_of_name(settings.path, environment_->home());
+  // Something has put back what the file was at an earlier close: the file that the pool is ahead
+  // of says so, unless it has just been written, and the pool not told.
+  const auto is_older = [&](const PoolEntry &entry) {
+    const bool is_written = entry.next_stamp == stamp && entry.stamp != stamp;
+    return content_ == Content::kPages && !is_owned && !is_written &&
+           (entry.flags & PoolEntry::kChanged) != 0;
+  };
   std::vector<Generation> replaced;
   change([&](const Pool &pool) {
     replaced.clear();
@@ -167,6 +178,8 @@ void SharedFile::open_entry(const StoreSettings &settings) {
     entry_ = pool.find(found.st_dev, found.st_ino);
     if (entry_ == nullptr && !is_emptied) {
       entry_ = pool.find_moved(stamp, name, content_ == Content::kText);
+      // A copy of the file as it was.
+      if (entry_ != nullptr && is_older(*entry_)) entry_ = nullptr;
       if (entry_ != nullptr) {
         entry_->device = found.st_dev;
         entry_->inode = found.st_ino;
@@ -181,7 +194,7 @@ void SharedFile::open_entry(const StoreSettings &settings) {
       const bool has_content =
           (stamp != 0 && (entry_->stamp == stamp || entry_->next_stamp == stamp)) ||
           (entry_->flags & PoolEntry::kWriting) != 0;
-      if (is_whole && is_of_file && has_content && !is_emptied) {
+      if (is_whole && is_of_file && has_content && !is_older(*entry_) && !is_emptied) {
         generation_ = entry_->generation;
         // Until the next one is written, this is the file's.
         if (content_ == Content::kPages) entry_->stamp = stamp;
@@ -232,7 +245,7 @@ void SharedFile::drop(Generation generation) {
 void SharedFile::make_entry(const StoreSettings &settings) {
   make_room();
   const struct stat found = status_of(file_);
-  const std::uint64_t name = digest_of_name(settings.path);
+  const std::uint64_t name = digest_of_name(settings.path, environment_->home());
   FileHead head = content_ == Content::kPages ? head_of(file_) : FileHead{};
   const bool is_empty = head.page_bytes == 0;
   is_file_new_ = is_empty && content_ == Content::kPages;
