@@ -27,9 +27,11 @@
 // Source:  LIBTP, 5; TPC Benchmark B.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
