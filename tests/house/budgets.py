@@ -14,7 +14,7 @@ import source_tree
 DOCUMENT = re.compile(r".*\.md|docs/man/.*\.[1-8]")
 README, README_WORDS = "README.md", 1200
 PAGE_WORDS = 1500
-TOTAL_WORDS = 111000
+TOTAL_WORDS = 110300
 SLACK = 100
 # Pages that are tables by nature, references and reports: their words today.
 EXCEPTIONS = {

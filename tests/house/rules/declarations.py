@@ -30,7 +30,8 @@ COUNTED = ("function", "constant", "enumerator", "type")
 # Headers whose macros and functions generated code uses.
 GENERATED = "tests/itm/generated/"
 ATTRIBUTES = re.compile(r"\[\[.*?\]\]|\balignas\s*\([^()]*(?:\([^()]*\)[^()]*)*\)"
-                        r"|\b__attribute__\s*\(\(.*?\)\)|\bnoexcept\s*\([^()]*(?:\([^()]*\)[^()]*)*\)",
+                        r"|\b__attribute__\s*\(\(.*?\)\)"
+                        r"|\bnoexcept\s*\([^()]*(?:\([^()]*\)[^()]*)*\)",
                         re.S)
 QUALIFIES = re.compile(r"\s*::\s*~?(\w+)")
 
