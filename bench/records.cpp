@@ -2,11 +2,13 @@
 // transaction, and ends; and files that are opened very often.
 // Shape:   command   a process of this program for each run, from its start to its end; transaction
 //                    is what of it the transaction alone takes.
-//                      components  LIBTP's low-level calls: locks, pinned pages of an index
-//                      record      get of a B-tree, DB_SHARED | DB_TP
-//                      private     get of a private B-tree
-//                      nothing     a process that opens nothing
-//                    By client and server: not built; the library has none yet.
+//                      components          LIBTP's low-level calls: locks, pinned pages of an
+//                                          index
+//                      record              get of a B-tree, DB_SHARED | DB_TP
+//                      components, server  the same calls, in a client of a running server
+//                      record, server
+//                      private             get of a private B-tree
+//                      nothing             a process that opens nothing
 //          opens     a private B-tree that is opened, called --calls times (get, put, del, seq) and
 //                    closed, --opens times: by <tp/db.h>, and by 4.4BSD's code
 // Checked: each run reads the record that it has asked for; both codes give the same answers.
@@ -25,6 +27,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -37,6 +40,7 @@
 #include "bench/support/clock.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
+#include "bench/support/server_process.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "platform/assert.h"
@@ -53,7 +57,17 @@ struct Options {
 };
 
 constexpr std::uint32_t kRecords = 1'000;
-constexpr std::array<const char *, 4> kWays = {"components", "record", "private", "nothing"};
+struct Way {
+  const char *name;
+  const char *calls;  // of read_one()
+  bool is_client = false;
+};
+constexpr std::array<Way, 6> kWays = {{{"components", "components"},
+                                       {"record", "record"},
+                                       {"components, server", "components", true},
+                                       {"record, server", "record", true},
+                                       {"private", "private"},
+                                       {"nothing", "nothing"}}};
 
 [[noreturn]] void refuse(const char *what) {
   throw std::runtime_error(std::string(what) + ": " + std::strerror(errno) + "; " +
@@ -226,23 +240,30 @@ class Records {
   }
 
  private:
-  void measure(const std::string &way) {
+  void measure(const Way &way) {
     Random random(options_.common.seed);
     std::vector<double> ms, us;
+    std::optional<ServerProcess> server;
+    if (way.is_client) {
+      server.emplace(scratch_.path(), 1);
+      (void)::setenv("TP_SERVER", server_socket(scratch_.path()).c_str(), 1);
+    }
     for (unsigned i = 0; i < options_.runs; ++i) {
       const auto key = static_cast<std::uint32_t>(random.below(kRecords));
       const std::int64_t before = now_ns();
       us.push_back(run_one(way, key));
       ms.push_back(static_cast<double>(now_ns() - before) / 1e6);
     }
-    times_[way].ms.push_back(summarize(ms).median);
-    times_[way].transaction_us.push_back(summarize(us).median);
+    (void)::unsetenv("TP_SERVER");
+    Times &times = times_[way.name];
+    times.ms.push_back(summarize(ms).median);
+    times.transaction_us.push_back(summarize(us).median);
   }
 
   // Microseconds of its transaction.
-  [[nodiscard]] double run_one(const std::string &way, std::uint32_t key) const {
+  [[nodiscard]] double run_one(const Way &way, std::uint32_t key) const {
     const std::string told = scratch_.path() + "/told", number = std::to_string(key);
-    std::array<const char *, 7> words = {"records", "--one", way.c_str(), "--home",
+    std::array<const char *, 7> words = {"records", "--one", way.calls, "--home",
                                          nullptr,   nullptr, nullptr};
     words[4] = scratch_.path().c_str();
     words[5] = number.c_str();
@@ -262,7 +283,7 @@ class Records {
     const int read = file == nullptr ? 0 : std::fscanf(file, "%u %lld", &value, &ns);
     if (file != nullptr) (void)std::fclose(file);
     if (status != 0 || read != 2 || value != value_of(key))
-      throw std::runtime_error(way + ": the process has not read its record");
+      throw std::runtime_error(std::string(way.name) + ": the process has not read its record");
     return static_cast<double>(ns) / 1000;
   }
 
@@ -326,14 +347,14 @@ class Records {
   void print(Report *report) const {
     TMH_ASSERT(report != nullptr);
     Table table({"a record", "ms, process", "us, transaction"});
-    for (const char *const way : kWays) {
-      const Times &times = times_.at(way);
+    for (const Way &way : kWays) {
+      const Times &times = times_.at(way.name);
       const Summary ms = summarize(times.ms), us = summarize(times.transaction_us);
       Json line;
-      line["way"] = way;
+      line["way"] = way.name;
       put(line, "ms", ms);
       put(line, "transaction_us", us);
-      table.add({way, with_mad(ms), with_mad(us)});
+      table.add({way.name, with_mad(ms), with_mad(us)});
       report->add("command", std::move(line));
     }
     std::printf("\nOne record from a command line, median of %u runs and %zu rounds\n",

@@ -51,6 +51,7 @@
 #include "bench/support/modes.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
+#include "bench/support/server_process.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "bench/support/tp_db.h"
@@ -290,7 +291,7 @@ class TpBench {
     const std::string home =
         variant.store == Store::kBerkeley && memory_ ? memory_->subfolder(name) : folder;
     make(measured, home, folder);
-    std::optional<BankServer> server;
+    std::optional<ServerProcess> server;
     if (is_served(variant.store)) server.emplace(folder, measured.durability);
     std::optional<MemoryLimit> limit;
     if (options_.memory_kib != 0) {

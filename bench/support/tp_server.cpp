@@ -4,12 +4,8 @@
 #include <dlfcn.h>
 #include <endian.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <tp/server.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -18,6 +14,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "bench/support/server_process.h"
 #include "bench/support/tp_db.h"
 #include "platform/assert.h"
 
@@ -28,48 +25,15 @@ namespace {
 [[noreturn]] void refuse(const std::string &what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
 }
-[[nodiscard]] std::string socket_of(const std::string &folder) { return folder + "/socket"; }
 [[nodiscard]] std::uint64_t key_of_row(unsigned process, std::uint64_t number) noexcept {
   return process * kHistoryRows + number % kHistoryRows;
 }
 
 }  // namespace
 
-BankServer::BankServer(const std::string &folder, int durability) {
-  int ready[2];
-  if (::pipe2(ready, O_CLOEXEC) != 0) refuse("pipe");
-  server_ = ::fork();
-  if (server_ < 0) refuse("fork");
-  if (server_ == 0) {
-    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const std::string socket = socket_of(folder), home = folder + "/home";
-    tp_server_options options{};
-    options.socket = socket.c_str();
-    options.home = home.c_str();
-    options.durability = durability;
-    options.ready = [](const char *, void *to) {
-      (void)!::write(*static_cast<const int *>(to), "r", 1);
-    };
-    options.argument = &ready[1];
-    const int ended = tp_serve(&options);
-    if (ended != 0) std::perror("server");
-    std::exit(ended == 0 ? 0 : 1);
-  }
-  (void)::close(ready[1]);
-  char byte = 0;
-  const ssize_t got = ::read(ready[0], &byte, 1);
-  (void)::close(ready[0]);
-  if (got != 1) throw std::runtime_error("the server has not begun");
-}
-
-BankServer::~BankServer() {
-  (void)::kill(server_, SIGTERM);
-  (void)::waitpid(server_, nullptr, 0);
-}
-
 std::unique_ptr<BankSession> open_server_bank(const std::string &folder, const BankScale &scale,
                                               unsigned process, int durability) {
-  (void)::setenv("TP_SERVER", socket_of(folder).c_str(), 1);
+  (void)::setenv("TP_SERVER", server_socket(folder).c_str(), 1);
   return open_db_bank(folder, scale, process, DbFiles::kTransactions, durability);
 }
 
@@ -83,7 +47,7 @@ class RequestBank final : public BankSession {
       : process_(process),
         spread_(scale.spread()),
         reader_(open_server_bank(folder, scale, process, durability)),
-        server_(tp_server_connect(socket_of(folder).c_str())) {
+        server_(tp_server_connect(server_socket(folder).c_str())) {
     if (server_ == nullptr) refuse("connect");
     constexpr const char *kFiles[] = {"/accounts", "/tellers", "/branches", "/history"};
     for (std::size_t i = 0; i < std::size(kFiles); ++i) {

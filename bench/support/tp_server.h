@@ -2,8 +2,6 @@
 // dbopen(), and a request for each transaction; and the bank in Tcl.
 #pragma once
 
-#include <sys/types.h>
-
 #include <memory>
 #include <string>
 
@@ -11,18 +9,7 @@
 
 namespace tmh::bench {
 
-// A process that serves the bank of make_db_bank() while this lives.
-class BankServer {
- public:
-  BankServer(const std::string &folder, int durability);
-  ~BankServer();
-  BankServer(const BankServer &) = delete;
-  BankServer &operator=(const BankServer &) = delete;
-
- private:
-  pid_t server_;
-};
-
+// All REQUIRE a ServerProcess of the folder, which has the bank of make_db_bank().
 // The same calls as open_db_bank(), in a process that TP_SERVER makes a client.
 [[nodiscard]] std::unique_ptr<BankSession> open_server_bank(const std::string &folder,
                                                             const BankScale &scale,

@@ -60,14 +60,9 @@ def impossible(out, printed):
 
 
 def lacking_rows(results, left_out=()):
-    return [
-        f"{name}: {experiment} has no row with {has}"
-        for name, (experiment, has) in EVIDENCE.items()
-        if name not in left_out and not any(
-            all(row.get(key) == value for key, value in has.items())
-            for row in results.get(experiment, {}).get("rows", [])
-        )
-    ]
+    return papers.lacking_evidence(
+        [(name, *pair) for name, pair in EVIDENCE.items() if name not in left_out], results
+    )
 
 
 def check_run(root, benches, out):
@@ -118,12 +113,7 @@ def check_links(root):
 
     problems = papers.broken_links(folder, text) + unnamed_sections(text)
     problems += lacking_code(root, text)
-    problems += [
-        f"README: experiment {each.name} is not named"
-        for each in figures.EXPERIMENTS
-        if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)
-    ]
-    return problems
+    return problems + papers.unnamed_experiments(text, figures.EXPERIMENTS)
 
 
 def misjudged_wishes():

@@ -20,6 +20,7 @@ PLOTS_MIN = 8
 # Each figure: the experiment, and what a row of its result has.
 EVIDENCE = {
     "Figure 4": ("command", {"section": "command", "way": "components"}),
+    "Figure 4, server": ("command", {"section": "command", "way": "record, server"}),
     "Opens": ("command", {"section": "opens", "code": "private files"}),
     "Figure 5": ("latches", {"section": "calls", "what": "read-only", "latch": "semop"}),
     "Figure 6, LIBTP": ("single-user", {"variant": "records", "durability": "synced"}),
@@ -39,14 +40,9 @@ EVIDENCE = {
 
 
 def lacking_rows(results, skipped=()):
-    return [
-        f"{name}: {experiment} has no row with {has}"
-        for name, (experiment, has) in EVIDENCE.items()
-        if experiment not in skipped and not any(
-            all(row.get(key) == value for key, value in has.items())
-            for row in results.get(experiment, {}).get("rows", [])
-        )
-    ]
+    return papers.lacking_evidence(
+        [(name, *pair) for name, pair in EVIDENCE.items() if pair[0] not in skipped], results
+    )
 
 
 def check_run(root, benches, out):
@@ -67,11 +63,9 @@ def check_links(root):
     papers.use_modules(root, PAPER)
     import experiments
 
-    return papers.broken_links(folder, text) + [
-        f"README: experiment {each.name} is not named"
-        for each in experiments.EXPERIMENTS
-        if not re.search(rf"reproduce [a-z0-9 -]*\b{each.name}\b", text)
-    ]
+    return papers.broken_links(folder, text) + papers.unnamed_experiments(
+        text, experiments.EXPERIMENTS
+    )
 
 
 def misjudged_wishes():

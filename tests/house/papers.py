@@ -72,14 +72,30 @@ def use_modules(root, paper):
     ]
 
 
+def lacking_evidence(wanted, results):
+    """wanted: (name, experiment, what a row of its result has). results: experiment -> its JSON."""
+    return [
+        f"{name}: {experiment} has no row with {has}"
+        for name, experiment, has in wanted
+        if not any(
+            all(row.get(key) == value for key, value in has.items())
+            for row in results.get(experiment, {}).get("rows", [])
+        )
+    ]
+
+
+def unnamed_experiments(text, experiments):
+    return [
+        f"README: experiment {each.name} is not named"
+        for each in experiments
+        if not re.search(rf"reproduce [a-z0-9 -]*\b{each.name}\b", text)
+    ]
+
+
 def lacking_rows(results):
-    """results: experiment -> its JSON. What EVIDENCE asks for and no row has."""
-    problems = []
-    for name, wanted in EVIDENCE.items():
-        for experiment, has in wanted:
-            rows = results.get(experiment, {}).get("rows", [])
-            if not any(all(row.get(key) == value for key, value in has.items()) for row in rows):
-                problems.append(f"{name}: {experiment} has no row with {has}")
+    problems = lacking_evidence(
+        [(name, *pair) for name, wanted in EVIDENCE.items() for pair in wanted], results
+    )
     if not any("cpu" in each.get("environment", {}) for each in results.values()):
         problems.append("Table 4.1: no result names the machine")
     return problems
@@ -146,11 +162,7 @@ def check_links(root):
     import experiments
     import lines_changed
 
-    problems += [
-        f"README: experiment {each.name} is not named"
-        for each in experiments.EXPERIMENTS
-        if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)
-    ]
+    problems += unnamed_experiments(text, experiments.EXPERIMENTS)
     problems += lacking_programs(root, experiments.EXPERIMENTS)
     full = os.path.join(folder, "results", "full")
     problems += lacking_rows(results_in(full, [each.name for each in experiments.EXPERIMENTS]))
