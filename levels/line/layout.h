@@ -32,7 +32,7 @@ using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
 // Changes with every change of what is in these files.
-inline constexpr std::uint32_t kLineStateVersion = 11;
+inline constexpr std::uint32_t kLineStateVersion = 12;
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U
 // and not newer than rv.
@@ -153,8 +153,10 @@ struct UndoWord {
   std::atomic<std::uint64_t> stamp;  //  0
   std::atomic<Where> at;             //  8  of the 8-byte word
   std::atomic<std::uint64_t> value;  // 16
+  // 24  number + 1 of the word before it in the ring whose page is of the same list; 0: none
+  std::atomic<std::uint64_t> before;
 };
-static_assert(sizeof(UndoWord) == 24);
+static_assert(sizeof(UndoWord) == 32);
 
 enum class State : std::uint64_t { kIdle = 0, kPending = 1, kFailed = 2, kCommitted = 3 };
 // The instance's number is in the status, so that a FAIL meant for one instance cannot hit a later
@@ -172,9 +174,19 @@ enum class State : std::uint64_t { kIdle = 0, kPending = 1, kFailed = 2, kCommit
 // 2 MiB of redo log. What writes more lines than an L2 cache holds (1 to 2 MiB here) belongs to
 // level 2, which copies pages.
 inline constexpr std::uint32_t kWritesMax = 1u << 14;
-// 768 KiB; a commit that overflows it escalates
-inline constexpr std::uint32_t kUndoWords = 1u << 15;
-// Threads of a domain at one time; 16 GiB of address space.
+// 8 MiB: 150 ms of a thread that stores 2 million words a second beside a snapshot. A commit that
+// overflows it escalates.
+inline constexpr std::uint32_t kUndoWords = 1u << 18;
+static_assert(kUndoWords >= kWritesMax * (kLineBytes / 8));  // what one commit may have
+// Lists of the words of a ring, by page: a snapshot reads a page's words, and few of others.
+inline constexpr std::uint32_t kUndoLists = 1u << 10;
+[[nodiscard]] constexpr std::uint32_t undo_list_of(Where at) noexcept {
+  // Fibonacci hashing; neighbours spread
+  return static_cast<std::uint32_t>(
+      (static_cast<std::uint64_t>(at) / kPageBytes * 0x9e37'79b9'7f4a'7c15ull) >> 54);
+}
+static_assert(1u << (64 - 54) == kUndoLists);
+// Threads of a domain at one time; 44 GiB of address space.
 inline constexpr std::uint32_t kContextsMax = 1u << 12;
 // Durable domains: committed and not yet in the log. 4,000 commits of a line or two; one that needs
 // more than half of it escalates.
@@ -252,6 +264,8 @@ struct alignas(4096) LineContextV1 {
   std::uint64_t counts_before[kLineCountsMax];  // 768  as they were when the present owner came
   std::uint64_t reserved5_zero[352];            // 1280
   LineWrite writes[kWritesMax];                 // 4096
+  // By undo_list_of(): number + 1 of the last word; 0: none.
+  LineWord undo_last[kUndoLists];
   UndoWord undo[kUndoWords];
   std::byte redo[kRedoBytes];
 
@@ -271,10 +285,11 @@ static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, i
               offsetof(LineContextV1, redo_tail) == 192 && offsetof(LineContextV1, counts) == 256 &&
               offsetof(LineContextV1, counts_before) == 768 &&
               offsetof(LineContextV1, writes) == 4096 &&
-              offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
+              offsetof(LineContextV1, undo_last) == 4096 + 128 * kWritesMax &&
+              offsetof(LineContextV1, undo) == 4096 + 128 * kWritesMax + 8 * kUndoLists &&
               offsetof(LineContextV1, redo) ==
-                  4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);
-static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords + kRedoBytes &&
+                  4096 + 128 * kWritesMax + 8 * kUndoLists + 32 * kUndoWords);
+static_assert(sizeof(LineContextV1) == offsetof(LineContextV1, redo) + kRedoBytes &&
               std::is_standard_layout_v<LineContextV1>);
 
 // Adds a context's totals. count_of(LineCount): one of them.

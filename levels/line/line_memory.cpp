@@ -273,8 +273,13 @@ Errc LineMemory::allocate_writes(std::uint32_t number, std::uint32_t count) noex
   return allocate_context(number, offsetof(LineContextV1, writes), count * sizeof(LineWrite));
 }
 
-Errc LineMemory::allocate_undo(std::uint32_t number) noexcept {
-  return allocate_context(number, offsetof(LineContextV1, undo), sizeof(LineContextV1::undo));
+Errc LineMemory::allocate_undo(std::uint32_t number, std::uint64_t first_word,
+                               std::uint64_t words) noexcept {
+  TMH_ASSERT(first_word + words <= kUndoWords);
+  TMH_TRY(allocate_context(number, offsetof(LineContextV1, undo_last),
+                           sizeof(LineContextV1::undo_last)));
+  return allocate_context(number, offsetof(LineContextV1, undo) + first_word * sizeof(UndoWord),
+                          words * sizeof(UndoWord));
 }
 
 Errc LineMemory::allocate_redo(std::uint32_t number) noexcept {

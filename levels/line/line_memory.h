@@ -146,7 +146,8 @@ class LineMemory {
   // Disk blocks for entries [0, count) of the context's redo log, or for one of its rings: a commit
   // must not find the disk full.
   [[nodiscard]] Errc allocate_writes(std::uint32_t number, std::uint32_t count) noexcept;
-  [[nodiscard]] Errc allocate_undo(std::uint32_t number) noexcept;
+  [[nodiscard]] Errc allocate_undo(std::uint32_t number, std::uint64_t first_word,
+                                   std::uint64_t words) noexcept;
   [[nodiscard]] Errc allocate_redo(std::uint32_t number) noexcept;
   // The same for home and line words around `offset`; kDiskFull, kIo. Cheap when this process has
   // asked before.

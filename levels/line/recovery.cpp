@@ -143,19 +143,25 @@ void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t sna
       static_cast<std::uint64_t>(where(storage::segment_number(page), storage::page_offset(page)));
   for (std::uint32_t c = 0; c < memory.contexts_high(); ++c) {
     const LineContextV1 &context = memory.context(c);
-    // acquire: pairs with save_undo(); the words below it are complete, and those that a pin
-    // protects are not overwritten
+    // Newest first; stamps only grow along a list. acquire: pairs with UndoRing::link().
+    std::uint64_t next =
+        context.undo_last[undo_list_of(Where{begin})].load(std::memory_order_acquire);
     const std::uint64_t head = context.undo_head.load(std::memory_order_acquire);
     const std::uint64_t oldest = head > kUndoWords ? head - kUndoWords : 0;
-    for (std::uint64_t i = head; i-- > oldest;) {  // newest first; stamps only grow along the ring
-      const UndoWord &undo = context.undo[i % kUndoWords];
-      // acquire, all three: pair with the releases in save_undo(); the stamp is looked at again
+    for (std::uint64_t newer = ~0ull; next > oldest && next <= head;) {
+      const UndoWord &undo = context.undo[(next - 1) % kUndoWords];
+      // acquire, all four: pair with the releases in UndoRing; the stamp is looked at again
       const std::uint64_t stamp = undo.stamp.load(std::memory_order_acquire);
-      // 0, too: overwritten at this moment by a commit that no pin made keep it
-      if (stamp <= snapshot) break;
+      // 0, and a newer one than the word that has led here: overwritten, as are all before it, by
+      // commits that no pin made keep them.
+      if (stamp <= snapshot || stamp > newer) break;
       const std::uint64_t at = static_cast<std::uint64_t>(undo.at.load(std::memory_order_acquire));
       const std::uint64_t value = undo.value.load(std::memory_order_acquire);
-      if (at - begin >= kPageBytes || undo.stamp.load(std::memory_order_relaxed) != stamp) continue;
+      const std::uint64_t before = undo.before.load(std::memory_order_acquire);
+      if (undo.stamp.load(std::memory_order_relaxed) != stamp || before >= next) break;
+      newer = stamp;
+      next = before;
+      if (at - begin >= kPageBytes) continue;
       const std::size_t word = (at - begin) / 8;
       const bool is_later = versions != nullptr && stamp > versions[word * 8 / kLineBytes] &&
                             !observe::is_planted(observe::Planted::kBesideUndoesMore);

@@ -9,12 +9,15 @@ Ending UndoRing::save(const WriteSet &writes, std::uint64_t stamp,
                       std::uint64_t oldest_pin) noexcept {
   TMH_ASSERT(context_ != nullptr);
   TMH_ASSERT(!writes.empty());
-  if (!is_allocated_ && memory_->allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
-  is_allocated_ = true;
   // Relaxed: this thread's.
-  std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);
-  if (!has_room(writes, head, oldest_pin))
+  const std::uint64_t first = context_->undo_head.load(std::memory_order_relaxed);
+  const std::uint64_t end = first + count_words(writes);
+  TMH_ASSERT(end - first <= kUndoWords);
+  // Stamps only grow along the ring, so the last word to be overwritten speaks for all.
+  if (context_->undo[(end - 1) % kUndoWords].stamp.load(std::memory_order_relaxed) > oldest_pin)
     return {AbortCause::kCapacity, AbortStatus{kStatusCapacity | kStatusRetry}};
+  if (!has_blocks(end)) return AbortCause::kNoSpace;
+  std::uint64_t head = first;
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const LineWrite &entry = writes.entry(i);
     for (std::uint64_t word = 0; word < kLineBytes / 8; ++word) {
@@ -32,25 +35,53 @@ Ending UndoRing::save(const WriteSet &writes, std::uint64_t stamp,
       undo.stamp.store(stamp, std::memory_order_release);
     }
   }
-  // release: a reader that sees the head sees the words below it
-  context_->undo_head.store(head, std::memory_order_release);
+  TMH_ASSERT(head == end);
+  // Before a list leads there: what lies behind the head of one that dies is nobody's.
+  context_->undo_head.store(end, std::memory_order_release);
+  link(first, end);
   return {};
 }
 
-// Stamps only grow along the ring, so the last word to be overwritten speaks for all.
-bool UndoRing::has_room(const WriteSet &writes, std::uint64_t head,
-                        std::uint64_t oldest_pin) const noexcept {
-  TMH_ASSERT(!writes.empty());
+// Without blocks, software lines will say so.
+void UndoRing::prepare_in_rtm() noexcept {
+  constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(UndoWord), kPages = 2;
+  const std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);
+  if (!has_blocks(head + kPages * kWordsPerPage)) return;
+  // A store that changes nothing: a first one is a fault, which aborts RTM.
+  for (std::uint64_t i = 0; i < kPages; ++i)
+    context_->undo[(head + i * kWordsPerPage) % kUndoWords].stamp.fetch_or(
+        0, std::memory_order_relaxed);
+}
+
+void UndoRing::link(std::uint64_t first, std::uint64_t end) noexcept {
+  for (std::uint64_t i = first; i < end; ++i) {
+    UndoWord &undo = context_->undo[i % kUndoWords];
+    // Relaxed, both: this thread's. Release, both: who finds the word finds what is in it, and a
+    // reader that sees `before` sees the stamp, as in save().
+    LineWord &last = context_->undo_last[undo_list_of(undo.at.load(std::memory_order_relaxed))];
+    undo.before.store(last.load(std::memory_order_relaxed), std::memory_order_release);
+    last.store(i + 1, std::memory_order_release);
+  }
+}
+
+std::uint64_t UndoRing::count_words(const WriteSet &writes) noexcept {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const std::uint64_t mask = writes.entry(i).mask;
     for (std::uint64_t word = 0; word < kLineBytes / 8; ++word)
       count += (mask >> (8 * word) & 0xff) != 0 ? 1u : 0u;
   }
-  if (count > kUndoWords) return false;
-  // relaxed: this thread's
-  return context_->undo[(head + count - 1) % kUndoWords].stamp.load(std::memory_order_relaxed) <=
-         oldest_pin;
+  return count;
+}
+
+// Of the words below `end`.
+bool UndoRing::has_blocks(std::uint64_t end) noexcept {
+  while (blocks_end_ * kWordsPerChunk < end && blocks_end_ - blocks_begin_ < kChunks) {
+    const std::uint64_t first = blocks_end_ % kChunks * kWordsPerChunk;
+    if (memory_->allocate_undo(number_, first, kWordsPerChunk) != Errc::kOk) return false;
+    ++blocks_end_;
+  }
+  return true;
 }
 
 }  // namespace tmh::line

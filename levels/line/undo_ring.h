@@ -1,5 +1,7 @@
 // levels/line/undo_ring.h -- the words under a commit's writes, kept for snapshots of the level
 // above that began before its stamp.
+// Shape:     a ring, and lists through it by page. Words that no pin protects are overwritten; a
+//            list leads there, and who follows it sees by the stamps that it ends.
 // Sharing:   the ring lies in the context; its thread alone stores there, recovery.cpp's finder
 //            reads.
 // Contexts:  one thread's, inside a commit that holds its lines.
@@ -19,22 +21,32 @@ class UndoRing {
     memory_ = &memory;
     number_ = context;
     context_ = &memory.context(context);
-    is_allocated_ = false;
+    // relaxed: acquired with the context
+    blocks_begin_ = context_->undo_head.load(std::memory_order_relaxed) / kWordsPerChunk;
+    blocks_end_ = blocks_begin_;
   }
   // REQUIRES: all lines of `writes` are locked by this context. A ring without room aborts: a word
   // that a line pin may still need must not be overwritten. That ends with the snapshot, so the
   // status says that another try may succeed.
   [[nodiscard]] Ending save(const WriteSet &writes, std::uint64_t stamp,
                             std::uint64_t oldest_pin) noexcept;
+  // Before a transaction in RTM that saves: what lies next in the ring has blocks, and is present.
+  void prepare_in_rtm() noexcept;
 
  private:
-  [[nodiscard]] bool has_room(const WriteSet &writes, std::uint64_t head,
-                              std::uint64_t oldest_pin) const noexcept;
+  // Blocks are asked for as the ring is used, so much at once.
+  static constexpr std::uint64_t kWordsPerChunk = 1u << 14;
+  static constexpr std::uint64_t kChunks = kUndoWords / kWordsPerChunk;
+
+  [[nodiscard]] static std::uint64_t count_words(const WriteSet &writes) noexcept;
+  [[nodiscard]] bool has_blocks(std::uint64_t end) noexcept;
+  void link(std::uint64_t first, std::uint64_t end) noexcept;
 
   LineMemory *memory_ = nullptr;
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0;
-  bool is_allocated_ = false;
+  // Chunks, counted on through every round of the ring.
+  std::uint64_t blocks_begin_ = 0, blocks_end_ = 0;
 };
 
 }  // namespace tmh::line
