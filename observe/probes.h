@@ -33,11 +33,14 @@ namespace tmh::observe::probe {
 // As a level's number in docs/design.md 1 and README.md; kLocks: of no level.
 enum Level : std::uint32_t { kLocks = 0, kLines = 1, kPages = 2 };
 
-// An attempt begins. instance: its number in this process (level 2) or thread (level 1). is_query:
-// 0 or 1.
-inline void begin(Level level, std::uint64_t instance, std::uint32_t is_query) noexcept {
-  TMH_PROBE3(begin, level, instance, is_query);
-  record(TraceKind::kBegin, level, instance, is_query);
+enum Begins : std::uint32_t { kUpdate = 0, kQuery = 1, kUpdateInRtm = 2 };
+// An attempt begins. instance: its number in this process (level 2) or thread (level 1); RTM: 0.
+inline void begin(Level level, std::uint64_t instance, Begins what) noexcept {
+  TMH_PROBE3(begin, level, instance, what);
+  record(TraceKind::kBegin, level, instance, what);
+}
+[[nodiscard]] constexpr Begins begins(bool is_query) noexcept {
+  return is_query ? kQuery : kUpdate;
 }
 // Level 2 puts a page on the list of what this instance may have read (is_write 0) or stored to
 // (1).

@@ -10,10 +10,12 @@ namespace tmh::detail {
 
 LineKind LineMode::kind(BodyKind body) const noexcept {
   if (parts_.lines == nullptr) return LineKind::kNone;
-  const bool has_hardware = parts_.lines->hardware() != nullptr;
-  if (body == BodyKind::kPlain) return has_hardware ? LineKind::kHardware : LineKind::kNone;
-  return has_hardware && parts_.settings.line == LineChoice::kRtm ? LineKind::kHardware
-                                                                  : LineKind::kSoftware;
+  if (body == BodyKind::kPlain)
+    return parts_.lines->hardware() != nullptr ? LineKind::kHardware : LineKind::kNone;
+  // A snapshot that moves on to what is durable alone waits for the log.
+  const bool reads_durable_only = parts_.durable != nullptr && !parts_.durable->early_release();
+  return parts_.settings.line == LineChoice::kRtm && !reads_durable_only ? LineKind::kRtmOnLines
+                                                                         : LineKind::kSoftware;
 }
 
 Errc LineMode::enter() noexcept {

@@ -17,7 +17,12 @@ namespace tmh::detail {
 enum class BodyKind : std::uint8_t;  // tmh/site.hpp
 
 // What runs instances at level 1.
-enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
+enum class LineKind : std::uint8_t {
+  kNone,
+  kSoftware,
+  kRtmOnLines,  // in RTM beside software lines, and in software where that does not do
+  kHardware,    // in RTM, by plain loads and stores
+};
 
 class LineMode {
  public:

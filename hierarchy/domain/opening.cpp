@@ -369,7 +369,7 @@ Errc Opening::open_lines(const platform::FolderLock::Held &lock) {
   LineChoice chosen{};
   std::string reason;
   TMH_TRY(line::choose_line(domain.parts_.settings.line, &chosen, &reason));
-  // settle() refuses RTM of a durable domain where it is demanded.
+  // Plain stores leave no redo records.
   const bool with_hardware = chosen == LineChoice::kRtm && domain.parts_.durable == nullptr;
   domain.parts_.lines = std::make_unique<LineDomain>(*domain.parts_.memory, domain.slot_,
                                                      domain.parts_.settings.cross, with_hardware);

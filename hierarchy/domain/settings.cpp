@@ -243,11 +243,6 @@ Errc settle(const PresentDomain &present, Settings *settings) {
   if (settings->detection != Detection::kLazy)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
-  // An RTM commit cannot leave a record at its commit point that other instances would wait for.
-  if (settings->durability != Durability::kNone && settings->line == LineChoice::kRtm)
-    return fail(Errc::kLevelsMismatch,
-                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose "
-                "software or auto");
   return Errc::kOk;
 }
 

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "hierarchy/exchange/hardware_pages.h"
-#include "levels/line/rtm.h"
+#include "levels/line/rtm_thread.h"
 #include "levels/page/page.h"
 #include "levels/page/shared/shared.h"
 #include "levels/page/views/views.h"

@@ -16,7 +16,8 @@
  * Values:    what process p writes is p; 0 is what was there in the beginning. So a value names its
  *            writer.
  * Hardware:  LEVEL 3 is RTM: a transaction is one atomic step, whose guard is the gate. Each
- *            process is one of its own, so modes do not show.
+ *            process is one of its own, so modes do not show. LEVEL 4 is RTM beside software lines:
+ *            one step, too, whose guard is the words of its lines.
  * Faults:    PLANT=n plants the n-th fault of PROTOCOL.md's list.
  */
 #ifndef PROCESSES
@@ -55,7 +56,8 @@
 #endif
 /* YIELD: an update of level 2 that meets a page in L may give way instead of recalling, and a query
  * may copy a page, at whatever level. */
-/* LEVELi: 0 (no such process), 1, 2, 3 (RTM; HARDWARE must be set). Ri, Wi: lines read, written.
+/* LEVELi: 0 (no such process), 1, 2, 3 (RTM; HARDWARE must be set), 4 (RTM beside software lines;
+ * RTM_LINES must be set). Ri, Wi: lines read, written.
  * DOWNi: 1: from the last line to the first.
  * AFTERi: the set of processes that have ended (not died) before it begins. */
 #define IN(mask, i) ((((mask) >> (i)) & 1) != 0)
@@ -341,16 +343,23 @@ inline collect() {
 #define SINCE(Q, s, i) (p != i && commit2[i] > (s) && TOUCHES(WRITES(i), Q))
 #define COMMITTED_SINCE(Q, s) ANY3(SINCE, Q, s)
 
-#ifdef HARDWARE
-/* One store: the epoch. Its move was in the ring before. `fault` plants that it does not change. */
-#define LEAVES_H(page, fault) hardware = hardware & ~(1 << (page)); \
-  if :: PLANT != fault -> epoch++ :: else fi
 #define IS_PINNED(i) (pin[i] != NONE)
 #if PROCESSES == 3
 #define ANY_PIN (IS_PINNED(1) || IS_PINNED(2) || IS_PINNED(3))
 #else
 #define ANY_PIN (IS_PINNED(1) || IS_PINNED(2) || IS_PINNED(3) || IS_PINNED(4))
 #endif
+#define IS_FREE(mask, q) (!IN(mask, q) || own[q] == 0 && !up[q])
+#define ARE_FREE(mask) (IS_FREE(mask, 0) && IS_FREE(mask, 1) && IS_FREE(mask, NL - 1))
+#if PLANT == 23
+#define RTM_LOOKS_AT rs
+#else
+#define RTM_LOOKS_AT (rs | ws)
+#endif
+#ifdef HARDWARE
+/* One store: the epoch. Its move was in the ring before. `fault` plants that it does not change. */
+#define LEAVES_H(page, fault) hardware = hardware & ~(1 << (page)); \
+  if :: PLANT != fault -> epoch++ :: else fi
 #define NEEDED ((TOUCHES(rs | ws, 0) -> 1 : 0) | (TOUCHES(rs | ws, 1) -> 2 : 0))
 /* Level 2 gives the page to H. i: scratch. */
 inline give_to_hardware(page) {
@@ -659,6 +668,9 @@ begin:
 #ifdef HARDWARE
   :: level == 3 -> atomic { (after & ~left) == 0 -> before[p] = over; goto follow }
 #endif
+#ifdef RTM_LINES
+  :: level == 4 -> atomic { (after & ~left) == 0 -> before[p] = over; goto rtm_lines }
+#endif
   :: else
   fi;
 
@@ -845,6 +857,46 @@ follow:
      :: atomic { ANY_PIN -> level = 2; goto begin } /* the budget is over */
      fi
   :: else -> atomic { level = 2; finding = 1; goto begin } /* status 0: finds its pages */
+  fi;
+#endif
+
+#ifdef RTM_LINES
+  /* ================= level 1 in RTM, beside software lines ================= */
+rtm_lines:
+#if PLANT == 24
+  pinned = ANY_PIN;
+#endif
+#if PLANT == 25
+  W(SAY("%d line-stamp\n"); line_clock++; stamp[p] = line_clock);
+#endif
+  if
+  :: W(ARE_FREE(RTM_LOOKS_AT) -> SAY("%d commits in RTM\n");
+       do
+       :: i < NL -> if :: IN(rs, i) -> seen_by[AT(p, i)] = home[i] :: else fi; i++
+       :: else -> i = 0; break
+       od;
+       if
+       :: ws != 0 ->
+#if PLANT != 25
+          line_clock++; stamp[p] = line_clock;
+#endif
+#if PLANT != 24
+          pinned = ANY_PIN && PLANT != 4;
+#endif
+          if :: pinned -> undo_stamp[p] = stamp[p] :: else fi;
+          skip_to(ws);
+          do
+          :: i < NL ->
+             if :: pinned -> undo[AT(p, i)] = home[i] :: else fi;
+             home[i] = p; ver[i] = stamp[p]; i++; skip_to(ws)
+          :: else -> i = 0; pinned = 0; break
+          od;
+          note_commit()
+       :: else -> committed[p] = 1
+       fi);
+     goto finish
+  /* Software asks for what is at level 2, and waits for who has locked a line. */
+  :: atomic { !ARE_FREE(rs | ws) -> level = 1; goto begin }
   fi;
 #endif
 

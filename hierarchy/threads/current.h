@@ -38,12 +38,14 @@ struct LineUser;
 struct PageRunner;
 class PageRunners;
 
-// The instance of a site in RTM (hardware_attempts.cpp). Set inside the transaction, so an abort
-// takes it back; but for `context`, which counts its commits.
+// The instance of a site in RTM (hardware_attempts.cpp, lines_in_rtm.cpp). Set inside the
+// transaction, so an abort takes it back; but for `context`, which counts its commits.
 struct HardwareRun {
   LineDomain *domain = nullptr;
   std::uint32_t depth = 0;
   line::LineContextV1 *context = nullptr;
+  // Beside software lines: the thread's there. Null: plain code.
+  line::SoftwareThread *on_lines = nullptr;
 };
 
 // The instance of a site on software lines (line_attempts.cpp).

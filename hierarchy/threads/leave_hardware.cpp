@@ -11,7 +11,8 @@ void leave_hardware(Need need) noexcept {
 }
 
 bool runs_in_hardware(const LineDomain *domain) noexcept {
-  return current().hardware.depth != 0 && current().hardware.domain == domain;
+  const HardwareRun &run = current().hardware;
+  return run.depth != 0 && run.domain == domain && run.on_lines == nullptr;
 }
 
 }  // namespace tmh::detail

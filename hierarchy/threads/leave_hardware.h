@@ -1,5 +1,5 @@
 // hierarchy/threads/leave_hardware.h -- what a call of the library does that RTM cannot: it ends
-// the attempt in RTM, for level 2 to go on.
+// the attempt in RTM, for level 2, or software lines, to go on.
 // Contexts:  in a body, at whatever level, and outside of instances.
 #pragma once
 
@@ -11,7 +11,7 @@ class LineDomain;
 
 // In RTM: aborts, and says that `need` was why. Else nothing.
 void leave_hardware(Need need) noexcept;
-// Does this thread run an instance of that domain in RTM?
+// Does this thread run an instance of that domain in RTM, by plain loads and stores?
 [[nodiscard]] bool runs_in_hardware(const LineDomain *domain) noexcept;
 
 }  // namespace tmh::detail

@@ -20,8 +20,10 @@ enum class AttemptState : std::uint8_t {
   kTryLinesUnlimited,
   // both: without the model, and no other instance commits meanwhile
   kTryLinesAlone,
-  // in RTM
+  // plain code in RTM
   kTryHardware,
+  // in RTM beside software lines
+  kTryLinesInRtm,
   // at level 2, on the process's views, to find the pages that RTM needs
   kFindPages,
   // at level 2, on the thread's own views where the site wants them
@@ -35,7 +37,7 @@ enum class AttemptState : std::uint8_t {
   // in an outer instance, at whatever level that runs
   kSubsumed,
 };
-inline constexpr std::uint32_t kAttemptStateCount = 11;
+inline constexpr std::uint32_t kAttemptStateCount = 12;
 static_assert(static_cast<std::uint32_t>(AttemptState::kSubsumed) + 1 == kAttemptStateCount);
 
 // What has kept an attempt from committing, as far as the next one differs by it.
@@ -56,11 +58,13 @@ enum class Failed : std::uint8_t {
   kWithoutReason,
   // The body does what only the process's views can.
   kInThreadView,
+  // RTM cannot run it, or others were in its way too often: software lines go on.
+  kInRtm,
 };
-inline constexpr std::uint32_t kFailedCount = 8;
-static_assert(static_cast<std::uint32_t>(Failed::kInThreadView) + 1 == kFailedCount);
+inline constexpr std::uint32_t kFailedCount = 9;
+static_assert(static_cast<std::uint32_t>(Failed::kInRtm) + 1 == kFailedCount);
 
-enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
+enum class AttemptLevel : std::uint8_t { kLines, kHardware, kLinesInRtm, kPages, kOuter };
 
 [[nodiscard]] constexpr AttemptLevel level_of(AttemptState state) noexcept {
   switch (state) {
@@ -71,6 +75,8 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
       return AttemptLevel::kLines;
     case AttemptState::kTryHardware:
       return AttemptLevel::kHardware;
+    case AttemptState::kTryLinesInRtm:
+      return AttemptLevel::kLinesInRtm;
     case AttemptState::kFindPages:
     case AttemptState::kTryPages:
     case AttemptState::kTryPagesAsGuest:
@@ -83,7 +89,7 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
   return AttemptLevel::kOuter;
 }
 [[nodiscard]] constexpr bool is_at_level_1(AttemptState state) noexcept {
-  return level_of(state) == AttemptLevel::kLines || level_of(state) == AttemptLevel::kHardware;
+  return level_of(state) < AttemptLevel::kPages;
 }
 [[nodiscard]] constexpr bool is_unlimited(AttemptState state) noexcept {
   return state == AttemptState::kTryLinesUnlimited || state == AttemptState::kTryLinesAlone;
@@ -120,6 +126,8 @@ enum class AttemptLevel : std::uint8_t { kLines, kHardware, kPages, kOuter };
       if (state == AttemptState::kTryPages) return AttemptState::kTryProcessViews;
       if (state == AttemptState::kTryPagesAsGuest) return AttemptState::kTryProcessViewsAsGuest;
       return state;
+    case Failed::kInRtm:
+      return state == AttemptState::kTryLinesInRtm ? AttemptState::kTryLines : state;
   }
   return state;
 }

@@ -12,6 +12,7 @@
 #include "hierarchy/transaction/instances.h"
 #include "hierarchy/transaction/leave_level.h"
 #include "hierarchy/transaction/line_attempts.h"
+#include "hierarchy/transaction/lines_in_rtm.h"
 #include "hierarchy/transaction/page_attempts.h"
 #include "hierarchy/transaction/raise.h"
 #include "hierarchy/transaction/site_instance.h"
@@ -110,6 +111,9 @@ void Attempts::begin() {
     if (is_first) instance.choose_first();
   }
   switch (instance.level()) {
+    case AttemptLevel::kLinesInRtm:
+      if (LinesInRtm::begin(instance)) return;
+      [[fallthrough]];
     case AttemptLevel::kLines:
       if (!LineAttempts::begin(instance)) break;
       instance.site().take_seat();
@@ -131,6 +135,8 @@ void Attempts::begin_subsumed(Parts &parts) {
   check(domain.usable());
   if (current().hardware.depth != 0) {
     if (current().hardware.domain != domain.lines()) need_pages(Need::kOtherDomain);
+    if (current().hardware.on_lines != nullptr && body_ == BodyKind::kPlain)
+      need_pages(Need::kPlainBody);
     ++current().hardware.depth;
   } else if (current().lines.depth != 0) {
     // Another domain's is refused at level 2, with its reason, and so is an update in a query;
@@ -164,6 +170,9 @@ bool Attempts::end() { return (seat_ != nullptr && Seated::end(*this)) || end_un
       return LineAttempts::end(instance);
     case AttemptLevel::kHardware:
       HardwareAttempts::end(instance);
+      return true;
+    case AttemptLevel::kLinesInRtm:
+      LinesInRtm::end(instance);
       return true;
     case AttemptLevel::kPages:
       return parts.pages.end(instance);
@@ -201,6 +210,7 @@ void Attempts::unwound() {
       return parts.pages.failed_in_thread_view(parts.instance);
     case AttemptLevel::kLines:
     case AttemptLevel::kHardware:
+    case AttemptLevel::kLinesInRtm:
       return LineAttempts::unwound(parts.instance);
   }
 }
@@ -223,6 +233,7 @@ bool Attempts::threw() {
     case AttemptLevel::kLines:
       return LineAttempts::threw(parts.instance);
     case AttemptLevel::kHardware:  // begin() failed outside the transaction
+    case AttemptLevel::kLinesInRtm:
       return true;
     case AttemptLevel::kPages:
       return parts.pages.threw(parts.instance);
@@ -241,6 +252,7 @@ void Attempts::left_by_force() noexcept {
     case AttemptLevel::kLines:
       return LineAttempts::left_by_force(parts.instance);
     case AttemptLevel::kHardware:  // the transaction has ended
+    case AttemptLevel::kLinesInRtm:
       return;
     case AttemptLevel::kPages:
       return parts.pages.left_by_force(parts.instance);

@@ -5,7 +5,8 @@
 #include <type_traits>
 
 #include "hierarchy/transaction/raise.h"
-#include "levels/line/rtm.h"
+#include "hierarchy/transaction/rtm_aborts.h"
+#include "levels/line/rtm_thread.h"
 #include "observe/probes.h"
 #include "platform/assert.h"
 #include "platform/protection_keys.h"
@@ -26,35 +27,6 @@ namespace {
 // row were in vain, others change them faster than this instance runs: it goes on at level 2, where
 // it needs no other process.
 constexpr std::uint32_t kGateTriesMax = 16;
-// An abort without a reason may be an interrupt; a second one in the same instance hardly is.
-constexpr std::uint32_t kZerosMax = 2;
-
-struct Counted {
-  SiteCount of_site;
-  HardwareCount of_domain;
-};
-Counted counted_as(AbortStatus status) noexcept {
-  switch (line::code_of(status)) {
-    case AbortCode::kFollow:
-      return {SiteCount::kHardwareGate, HardwareCount::kAbortsFollow};
-    case AbortCode::kUpperRuns:
-      return {SiteCount::kHardwareGate, HardwareCount::kAbortsUpperRuns};
-    case AbortCode::kPageMode:
-      return {SiteCount::kHardwareGate, HardwareCount::kAbortsPageMode};
-    case AbortCode::kNeedsPages:
-    case AbortCode::kRetry:
-    case AbortCode::kUser:
-      return {SiteCount::kHardwareExplicit, HardwareCount::kAbortsExplicit};
-    default:
-      break;
-  }
-  if (line::has(status, line::kStatusCapacity))
-    return {SiteCount::kHardwareCapacity, HardwareCount::kAbortsCapacity};
-  if (line::has(status, line::kStatusConflict))
-    return {SiteCount::kHardwareConflicts, HardwareCount::kAbortsConflict};
-  if (status == AbortStatus{0}) return {SiteCount::kHardwareZero, HardwareCount::kAbortsZero};
-  return {SiteCount::kHardwareOther, HardwareCount::kAbortsOther};
-}
 
 // The views are open to this thread between attempts in RTM, and shut when the site leaves that
 // without a commit. What leave_open() stores inside the transaction an abort takes back.
@@ -96,7 +68,7 @@ bool HardwareAttempts::begin(SiteInstance &instance) {
   OpenUntilCommit open(instance.domain().memory().view_key());
   for (;;) {
     instance.start_timing();
-    observe::probe::begin(observe::probe::kLines, 0, 0);
+    observe::probe::begin(observe::probe::kLines, 0, observe::probe::kUpdateInRtm);
     open.open();
     if (thread.begin({})) {
       current().hardware.domain = &lines;
@@ -147,7 +119,7 @@ bool HardwareAttempts::tries_again(SiteInstance &instance, AbortStatus status) {
   // retry() sleeps at level 2; whatever else is without a reason is found out there.
   const bool is_retry = line::code_of(status) == AbortCode::kRetry;
   if (is_retry || status == AbortStatus{0}) {
-    if (!is_retry && ++zeros_ < kZerosMax) {
+    if (!is_retry && ++zeros_ < kZeroAbortsMax) {
       // What the gate reads may be absent here as well: the record of a participant that came late.
       // Level 2 need not touch it.
       (void)lines.hardware()->shut_by();

@@ -25,6 +25,9 @@ class LineAttempts {
   [[nodiscard]] static bool commit_at_seat(SiteShard &seat) noexcept;
   // Its commit has failed.
   static void end_failed(SiteInstance &instance);
+  // It has committed, as these are to count; also in RTM. Leaves level 1.
+  static void end_committed(SiteInstance &instance, line::SoftwareThread &thread, SiteCount count,
+                            LatencyLevel level);
   // A LineAbort left the body.
   static void unwound(SiteInstance &instance);
   // False: the exception is one that the body has made of a LineAbort.
@@ -118,21 +121,27 @@ inline bool LineAttempts::commit_at_seat(SiteShard &seat) noexcept {
 }
 
 inline bool LineAttempts::end(SiteInstance &instance) {
-  SiteImpl &site = instance.site();
-  DomainImpl &domain = instance.domain();
   if (was_forked_in_body()) [[unlikely]]
-    check(domain.usable());  // it is the parent's
+    check(instance.domain().usable());  // it is the parent's
   current().lines.depth = 0;
   line::SoftwareThread &thread = *current().lines.thread;
   if (thread.commit() != Status::kCommitted) [[unlikely]] {
     end_failed(instance);
     return false;
   }
+  end_committed(instance, thread, SiteCount::kLineCommits, LatencyLevel::kLines);
+  return true;
+}
+
+inline void LineAttempts::end_committed(SiteInstance &instance, line::SoftwareThread &thread,
+                                        SiteCount count, LatencyLevel level) {
+  SiteImpl &site = instance.site();
+  DomainImpl &domain = instance.domain();
   Errc unacknowledged = Errc::kOk;
   if (domain.durable() != nullptr) [[unlikely]]
     unacknowledged = domain.acknowledge_lines(thread.durable_at(), instance.durability());
-  if (instance.timed().count != 0) site.committed_at_lines(instance.timed(), LatencyLevel::kLines);
-  site.add(SiteCount::kLineCommits, 1);
+  if (instance.timed().count != 0) site.committed_at_lines(instance.timed(), level);
+  site.add(count, 1);
   count_granted(site, thread);
   if (is_unlimited(instance.state())) [[unlikely]]
     learn_unlimited_commit(instance);
@@ -141,7 +150,6 @@ inline bool LineAttempts::end(SiteInstance &instance) {
   instance.leave_lines();
   run_actions(true);      // last: one may close the domain, and its threads with it
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
-  return true;
 }
 
 }  // namespace tmh::detail

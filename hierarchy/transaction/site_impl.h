@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -125,6 +126,23 @@ class SiteImpl {
   }
   [[nodiscard]] hierarchy::BeyondCapacity &beyond() noexcept { return beyond_; }
 
+  // Does the next update beside software lines begin in RTM? After one that RTM could not run so
+  // many do not, as SiteState says. Races lose a step of learning: relaxed.
+  [[nodiscard]] bool begins_in_rtm() noexcept {
+    auto learned = std::bit_cast<hierarchy::SiteState>(rtm_.load(std::memory_order_relaxed));
+    if (learned.page_runs == 0) return true;
+    --learned.page_runs;
+    rtm_.store(std::bit_cast<std::uint32_t>(learned), std::memory_order_relaxed);
+    return false;
+  }
+  void learn_rtm(bool has_run) noexcept {
+    const std::uint32_t before = rtm_.load(std::memory_order_relaxed);
+    const auto learned = std::bit_cast<hierarchy::SiteState>(before);
+    const auto after = std::bit_cast<std::uint32_t>(has_run ? hierarchy::after_line_commit(learned)
+                                                            : hierarchy::after_escalation(learned));
+    if (after != before) rtm_.store(after, std::memory_order_relaxed);
+  }
+
   void add(SiteCount which, std::uint64_t amount) noexcept {
     if constexpr (!observe::kCounts) return;
     const std::size_t shard = current().shard;
@@ -171,12 +189,14 @@ class SiteImpl {
   const bool has_seats_;
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
   hierarchy::BeyondCapacity beyond_;
+  std::atomic<std::uint32_t> rtm_{0};  // a SiteState
   std::atomic<std::uint32_t> plain_ahead_{
       0};  // instances that are not tried in a thread's view, see wants_thread_view()
   std::array<SiteShard, kShards> shards_;
   storage::LatencySite latency_;
 };
-static_assert(sizeof(hierarchy::Learned) == sizeof(std::uint64_t));
+static_assert(sizeof(hierarchy::Learned) == sizeof(std::uint64_t) &&
+              sizeof(hierarchy::SiteState) == sizeof(std::uint32_t));
 static_assert(sizeof(SiteShard) % 64 == 0);
 
 // An instance committed at level 1.

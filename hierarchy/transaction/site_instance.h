@@ -107,6 +107,9 @@ class SiteInstance {
     switch (site_.line_kind(body())) {
       case LineKind::kSoftware:
         return State::kTryLines;
+      case LineKind::kRtmOnLines:
+        // A query on software lines locks nothing and draws no stamp.
+        return !is_query() && site_.begins_in_rtm() ? State::kTryLinesInRtm : State::kTryLines;
       case LineKind::kHardware:
         // RTM would not notice that a query stores.
         return is_query() ? State::kTryPages : State::kTryHardware;

@@ -59,7 +59,8 @@ inline constexpr Spelling<LineChoice> kLineChoices[] = {
     {"auto", LineChoice::kAuto,
      "software lines for instrumented bodies, RTM for plain ones where it works", true},
     {"software", LineChoice::kSoftware, "software lines, on every machine"},
-    {"rtm", LineChoice::kRtm, "RTM is demanded: an error where it does not work (see tmh doctor)"},
+    {"rtm", LineChoice::kRtm,
+     "RTM for both, beside software lines: an error where it does not work (see tmh doctor)"},
 };
 
 // What an access to a segment does that no instance covers: outside any instance, by plain code in

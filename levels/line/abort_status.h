@@ -34,6 +34,9 @@ enum class AbortCode : std::uint8_t {
   kUpperRuns = 7,  // RTM: an instance of level 2 runs in the domain
   kPageMode = 8,   // RTM: this process's views are level 2's
   kRetry = 9,      // RTM: the body called retry(); only level 2 can sleep for a change
+  // RTM on software lines, which goes on in software:
+  kLineLocked = 10,  // a commit in software has locked a line that it touched
+  kNoRoom = 11,      // the undo ring, the redo ring or the log has no room at once
 };
 
 // kNeedsPages with what needed them: its Need, from this number on.
@@ -120,7 +123,10 @@ struct Ending {
     case AbortCode::kRetry:
       return AbortCause::kNeedsPages;
     case AbortCode::kExclusiveHeld:
+    case AbortCode::kLineLocked:
       return AbortCause::kConflictOther;
+    case AbortCode::kNoRoom:
+      return AbortCause::kNoSpace;
     case AbortCode::kNone:
       break;
   }

@@ -62,14 +62,18 @@ std::byte *put_words(const LineWrite &entry, std::byte *home, std::byte *at) noe
 
 }  // namespace
 
-AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
+AbortCause CommitRecord::allocate() noexcept {
+  if (is_allocated_) return AbortCause::kNone;
+  error_ = memory_.allocate_redo(number_);
+  if (error_ != Errc::kOk) return AbortCause::kNoSpace;
+  is_allocated_ = true;
+  return AbortCause::kNone;
+}
+
+// The record's lines, in order, its size, and what of the log it takes.
+AbortCause CommitRecord::measure(WriteSet &writes) noexcept {
   TMH_ASSERT(is_on() && context_ != nullptr);
   TMH_ASSERT(!writes.empty());
-  if (!is_allocated_) {
-    error_ = memory_.allocate_redo(number_);
-    if (error_ != Errc::kOk) return AbortCause::kNoSpace;
-    is_allocated_ = true;
-  }
   order_ = writes.by_place();
   std::uint64_t payload = 0;
   for (std::size_t i = 0; i < order_.size();) {
@@ -81,17 +85,61 @@ AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
       payload += 8 * std::uint64_t{platform::bit_count(words_of(writes.entry(order_[i]).mask))};
   }
   bytes_ = sizeof(RedoHeader) + payload;
+  reserved_ = log_bytes_of(payload);
   TMH_ASSERT(bytes_ % 8 == 0);
-  if (bytes_ > kRedoRecordBytesMax) return AbortCause::kCapacity;
+  return bytes_ > kRedoRecordBytesMax ? AbortCause::kCapacity : AbortCause::kNone;
+}
+
+AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
+  if (const AbortCause cause = allocate(); cause != AbortCause::kNone) return cause;
+  if (const AbortCause cause = measure(writes); cause != AbortCause::kNone) return cause;
   if (const AbortCause cause = await_room(bytes_); cause != AbortCause::kNone) return cause;
   ask_for_writing();
-  reserved_ = log_bytes_of(payload);
+  give_room_back();
   error_ = log_->reserve(reserved_);
   if (error_ != Errc::kOk) return AbortCause::kNoSpace;
   // For the recovery that finds this thread dead.
   context_->redo_reserved.store(reserved_, std::memory_order_relaxed);
   return AbortCause::kNone;
 }
+
+// ---- In RTM ------------------------------------------------------------------------------------
+
+bool CommitRecord::prepare_in_rtm() noexcept {
+  TMH_ASSERT(is_on() && context_ != nullptr);
+  if (allocate() != AbortCause::kNone) return false;
+  time_of_rtm_ns_ = now_ns();
+  // Relaxed, here and below: this thread's, and recovery's of a dead one.
+  const std::uint64_t kept = context_->redo_reserved.load(std::memory_order_relaxed);
+  if (kept >= kRoomOfRtmBytes / 2) return true;
+  if (log_->reserve(kRoomOfRtmBytes - kept) != Errc::kOk) return false;
+  context_->redo_reserved.store(kRoomOfRtmBytes, std::memory_order_relaxed);
+  return true;
+}
+
+bool CommitRecord::plan_in_rtm(WriteSet &writes) noexcept {
+  if (measure(writes) != AbortCause::kNone || !has_redo_room(*context_, bytes_, &at_)) return false;
+  const std::uint64_t kept = context_->redo_reserved.load(std::memory_order_relaxed);
+  if (kept < reserved_) return false;
+  context_->redo_reserved.store(kept - reserved_, std::memory_order_relaxed);
+  return true;
+}
+
+void CommitRecord::show_in_rtm(std::uint64_t stamp) noexcept {
+  header()->stamp = stamp;
+  show();
+}
+
+void CommitRecord::give_room_back() noexcept {
+  TMH_ASSERT(is_on() && context_ != nullptr);
+  const std::uint64_t kept = context_->redo_reserved.load(std::memory_order_relaxed);
+  if (kept == 0) return;
+  // Before: as forget().
+  context_->redo_reserved.store(0, std::memory_order_relaxed);
+  log_->give_back(kept);
+}
+
+// ------------------------------------------------------------------------------------------------
 
 AbortCause CommitRecord::await_room(std::uint64_t record_bytes) noexcept {
   if (has_redo_room(*context_, record_bytes, &at_)) return AbortCause::kNone;
@@ -111,7 +159,9 @@ void CommitRecord::ask_for_writing() noexcept {
   has_asked_ = is_filling;
 }
 
-void CommitRecord::encode(const WriteSet &writes) noexcept {
+std::uint64_t CommitRecord::now_ns() noexcept { return platform::wall_clock_ns(); }
+
+void CommitRecord::encode(const WriteSet &writes, std::uint64_t time_ns) noexcept {
   TMH_ASSERT(order_.size() == writes.size());
   TMH_ASSERT(bytes_ > sizeof(RedoHeader) && bytes_ <= kRedoRecordBytesMax);
   // Relaxed: this thread's.
@@ -121,7 +171,7 @@ void CommitRecord::encode(const WriteSet &writes) noexcept {
     std::memcpy(context_->redo + head % kRedoBytes, &skip, sizeof skip);
   }
   std::byte *const record = context_->redo + at_ % kRedoBytes;
-  const RedoHeader header{bytes_, 0, platform::wall_clock_ns(), reserved_};
+  const RedoHeader header{bytes_, 0, time_ns, reserved_};
   std::memcpy(record, &header, sizeof header);
   std::byte *at = record + sizeof header;
   for (std::size_t first = 0; first < order_.size();) {

@@ -48,12 +48,13 @@ class CommitRecord {
   [[nodiscard]] AbortCause plan(WriteSet &writes) noexcept;
   // REQUIRES: all lines of `writes` are locked by this context, or no other thread can store to
   // them.
-  void encode(const WriteSet &writes) noexcept;
+  void encode(const WriteSet &writes, std::uint64_t time_ns) noexcept;
+  [[nodiscard]] static std::uint64_t now_ns() noexcept;
   // A stamp is about to be drawn. seq_cst: before the stamp; the log's writer loads the clock and
   // then this word (redo.h).
   void announce() noexcept { context_->in_flight.store(kStamping, std::memory_order_seq_cst); }
   void stamp(std::uint64_t stamp) noexcept {
-    reinterpret_cast<RedoHeader *>(context_->redo + at_ % kRedoBytes)->stamp = stamp;
+    header()->stamp = stamp;
     // Later commits need not be waited for.
     context_->in_flight.store(stamp, std::memory_order_release);
   }
@@ -63,6 +64,20 @@ class CommitRecord {
   void keep() noexcept { context_->redo_reserved.store(0, std::memory_order_relaxed); }
   // release: a checkpoint that sees it sees home
   void end() noexcept { context_->in_flight.store(0, std::memory_order_release); }
+
+  // In RTM the record, its place in the ring and the stamp appear at once, so nobody has to know
+  // that one is under way. Before the transaction: room in the log for a few records, which stays
+  // this thread's until they have used it up. False: it is not to be had, and software says why.
+  [[nodiscard]] bool prepare_in_rtm() noexcept;
+  // Inside, as plan(). False: what is there does not do.
+  [[nodiscard]] bool plan_in_rtm(WriteSet &writes) noexcept;
+  [[nodiscard]] std::uint64_t time_of_rtm_ns() const noexcept { return time_of_rtm_ns_; }
+  void show_in_rtm(std::uint64_t stamp) noexcept;
+  // Behind it.
+  void end_rtm() noexcept { ask_for_writing(); }
+  // The room that prepare_in_rtm() keeps.
+  void give_room_back() noexcept;
+
   // The commit has failed, and its status is IDLE.
   void forget() noexcept {
     TMH_ASSERT(is_on());
@@ -74,6 +89,14 @@ class CommitRecord {
   }
 
  private:
+  // Of the log, kept from one transaction in RTM to the next.
+  static constexpr std::uint64_t kRoomOfRtmBytes = 64u << 10;
+
+  [[nodiscard]] AbortCause allocate() noexcept;
+  [[nodiscard]] RedoHeader *header() const noexcept {
+    return reinterpret_cast<RedoHeader *>(context_->redo + at_ % kRedoBytes);
+  }
+  [[nodiscard]] AbortCause measure(WriteSet &writes) noexcept;
   [[nodiscard]] AbortCause await_room(std::uint64_t record_bytes) noexcept;
   void ask_for_writing() noexcept;
 
@@ -88,12 +111,14 @@ class CommitRecord {
   // the room for it in the log.
   std::span<const std::uint32_t> order_;
   std::uint64_t at_ = 0, bytes_ = 0, reserved_ = 0;
+  std::uint64_t time_of_rtm_ns_ = 0;
 };
 
 struct NoRedo {
   static constexpr bool kWrites = false;
 
-  static void encode(const WriteSet &) noexcept {}
+  static void encode(const WriteSet &, std::uint64_t) noexcept {}
+  [[nodiscard]] static std::uint64_t now_ns() noexcept { return 0; }
   static void announce() noexcept {}
   static void stamp(std::uint64_t) noexcept {}
   static void show() noexcept {}

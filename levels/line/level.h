@@ -7,7 +7,7 @@
 #include <tmh/instance.hpp>
 
 #include "levels/line/abort_status.h"
-#include "levels/line/rtm.h"
+#include "levels/line/rtm_thread.h"
 #include "levels/line/software_inline.h"
 
 namespace tmh::line {

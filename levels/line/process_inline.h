@@ -24,7 +24,7 @@ namespace tmh::line {
   log_.begin(*this, kNoLimit);
   last = detail::kNoLine;
   platform::set_if_other(bytes, kProcessBytes);
-  observe::probe::begin(observe::probe::kLines, 0, 0);
+  observe::probe::begin(observe::probe::kLines, 0, observe::probe::kUpdate);
 }
 
 // The line's word is locked by this thread now.

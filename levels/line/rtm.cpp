@@ -34,6 +34,8 @@ TMH_RTM void rtm_abort(AbortCode code) noexcept {
     TMH_XABORT(kUpperRuns);
     TMH_XABORT(kPageMode);
     TMH_XABORT(kRetry);
+    TMH_XABORT(kLineLocked);
+    TMH_XABORT(kNoRoom);
     case AbortCode::kNone:
       TMH_XABORT(kUser);
 #undef TMH_XABORT

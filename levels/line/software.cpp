@@ -9,6 +9,7 @@
 #include <new>
 
 #include "levels/line/read_line.h"
+#include "levels/line/rtm.h"
 #include "levels/line/software_inline.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
@@ -126,6 +127,7 @@ void SoftwareThread::detach() noexcept {
   if (!is_attached_) return;
   if (is_running_) abandon();
   is_attached_ = false;
+  if (commit_.redo().is_on()) commit_.redo().give_room_back();
   memory_.give_back(number_);
 }
 
@@ -149,6 +151,7 @@ void SoftwareThread::doom(const Ending &ending) noexcept {
 }
 
 void SoftwareThread::fail(const Ending &ending) {
+  leave_rtm(*this, code_of_abandoned(ending.cause));
   if (!is_doomed_) doom(ending);
   if (leave_ != nullptr) leave_(*this);
   throw detail::LineAbort{};
@@ -167,6 +170,7 @@ bool SoftwareThread::extend() noexcept {
 std::uint64_t SoftwareThread::durable_at() const noexcept {
   // Its own record comes after all that it depends on.
   if (!commit_.writes().empty()) return commit_.stamp();
+  if (!keeps_log(*this)) return rv;
   std::uint64_t needed = 0;
   // A word that has changed since was not above the snapshot. acquire: as a read's
   for (const LineWord *const word : reads())
@@ -230,6 +234,7 @@ inline void SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset
 // Does something about a line that cannot be read at this snapshot as it is. Throws when nothing
 // helps.
 void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen) {
+  leave_rtm(*this, is_locked(seen) ? AbortCode::kLineLocked : AbortCode::kUpperHolds);
   if (is_locked(seen)) {
     meet_locked(*segment.word_at(offset), seen);
   } else if (is_upper(seen)) {
@@ -240,6 +245,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 [[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
+  leave_rtm(*this, AbortCode::kUpperHolds);
   const ReleaseAnswer answer = commit_.ask_for(page, insists());
   if (answer != ReleaseAnswer::kGranted) fail(refused_by(answer));
 }

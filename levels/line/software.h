@@ -180,6 +180,7 @@ class SoftwareThread : public detail::LineAccess {
   }
 
   friend class ProcessThread;
+  friend class RtmUpdate;
 
   LineMemory &memory_;
   const Leave leave_;

@@ -103,7 +103,7 @@ class SoftwareCommit::Steps {
       if (!commit_.is_valid(thread_, next)) early_ending_ = AbortCause::kValidation;
       step_if<!kFew>(Step::kLineValidate);
     }
-    redo_.encode(commit_.writes_);
+    redo_.encode(commit_.writes_, Redo::now_ns());
     if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedo);
     redo_.announce();
   }

@@ -44,7 +44,12 @@ class SoftwareCommit {
   // Commits the writes of this thread's instance. After an abort no line is locked, and no store of
   // the instance is visible.
   [[nodiscard]] inline Ending run(const SoftwareThread &thread) noexcept;
-  // The stamp that run() has drawn last. One that has failed draws, too.
+  // The same in RTM. Before: false: the log has no room, and the commit would have none. Inside:
+  // aborts where run() would wait or fail. Behind XEND: what that makes others do.
+  [[nodiscard]] bool prepare_in_rtm() noexcept;
+  void run_in_rtm() noexcept;
+  void tell_others() noexcept;
+  // The stamp that run() or run_in_rtm() has drawn last. One that has failed draws, too.
   [[nodiscard]] std::uint64_t stamp() const noexcept {
     return context_->stamp.load(std::memory_order_relaxed);  // stored by this thread
   }

@@ -44,7 +44,8 @@ namespace tmh::line {
   if (verdict != AbortCause::kNone) [[unlikely]]
     doom(verdict);
   detail::line_access = this;
-  observe::probe::begin(observe::probe::kLines, commit_.instance(), begin.is_query ? 1 : 0);
+  observe::probe::begin(observe::probe::kLines, commit_.instance(),
+                        observe::probe::begins(begin.is_query));
   return true;
 }
 

@@ -67,7 +67,8 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
   mine_.instance.is_running = true;
   engine_thread.running = &mine_.instance;
   mine_.views.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
-  observe::probe::begin(observe::probe::kPages, mine_.instance.number, is_query ? 1 : 0);
+  observe::probe::begin(observe::probe::kPages, mine_.instance.number,
+                        observe::probe::begins(is_query));
   return Errc::kOk;
 }
 

@@ -630,24 +630,6 @@ TEST_F(HybridDurableTest, SegmentsThatGrowAndComeLaterAreRecovered) {
   EXPECT_EQ(query(domain, [&] { return cell(late, 2).load(); }), 2U);
 }
 
-TEST_F(HybridDurableTest, RtmIsRefusedWithASentence) {
-  ::unsetenv("TMH_LINE");  // "auto" is on trial, too
-  for (const Durability durability : {Durability::kStrict, Durability::kBuffered}) {
-    DomainOptions options = hybrid(durability);
-    options.line = LineChoice::kRtm;
-    try {
-      (void)Domain::open(path() + to_string(durability), options);
-      ADD_FAILURE() << "opened";
-    } catch (const Error &error) {
-      EXPECT_EQ(error.errc(), Errc::kLevelsMismatch);
-      EXPECT_NE(std::string(error.what()).find("RTM"), std::string::npos) << error.what();
-    }
-    options.line = LineChoice::kAuto;  // software, whatever the processor has
-    const Domain domain = Domain::open(path() + to_string(durability), options);
-    EXPECT_EQ(domain.durability(), durability);
-  }
-}
-
 // Each release takes an entry of the ring from which the log is written. Commits that are not in
 // the log yet keep theirs.
 TEST_F(HybridDurableTest, ReleasesWithoutEndDoNotOvertakeTheLog) {

@@ -43,12 +43,6 @@ struct Refused {
   Errc error;
 };
 const Refused kRefused[] = {
-    {"DurableOnHardwareLines",  // refused before anybody asks for RTM
-     [](DomainOptions *options) {
-       options->levels = Levels::kHybrid;
-       options->line = LineChoice::kRtm;
-     },
-     Errc::kLevelsMismatch},
     {"Policy", [](DomainOptions *options) { options->policies.conflict = "nonsense"; },
      Errc::kBadPolicy},
     {"GroupCommit", [](DomainOptions *options) { options->policies.group_commit = "nonsense"; },

@@ -21,9 +21,10 @@ seconds in the tables below are such seconds, and parts are made of them.
 
 A configuration: up to four processes, then options. "1 r01 w1 d a2": an instance of level 1 that
 reads lines 0 and 1 and writes line 1, from the last line to the first (d), after process 2 has
-ended (a2). "h" for the level: RTM. Options are the model's macros. "cycles" searches for
-non-progress cycles instead of wrong states: the model says nowhere that it progresses, so no cycle
-means that every run ends. "bits": bit state hashing, not exhaustive. Without spin or a C compiler
+ended (a2). "h" for the level: RTM; "x": RTM beside software lines. Options are the model's macros.
+"cycles" searches for non-progress cycles instead of wrong states: the model says nowhere that it
+progresses, so no cycle means that every run ends. "bits": bit state hashing, not exhaustive.
+Without spin or a C compiler
 the test is skipped.
 """
 
@@ -67,6 +68,11 @@ CHECKS = [
     ("hardware and lines", "h r01 w1, 1 r01 w0 | h0=1 h1=1", 1.6),
     ("hardware beside commits", "h w0 a2, 2 w1, 2 r01 d | h0=1", 1.4, QUICK),
     ("hardware finds pages", "h r0 w0, h r0 w0, 2 r0 | up0=8", 1.8),
+    ("lines in RTM beside software", "x r01 w01, 1 r01 w01 d, 2 r01", 6.8),
+    ("lines in RTM beside level 2", "x r0 w1, 2 r01 w0, 2 r01", 4.8),
+    ("lines in RTM, two", "x r01 w1, x r01 w0, 2 r01", 3.0),
+    ("lines in RTM, death", "x w01, 2 r01 w01 d | deaths=1", 4.6),
+    ("lines in RTM, answered", "x r01 w1, 1 r01 w0 d | deaths=1 cycles", 3.5),
     ("hardware, death", "h r01 w01, 2 r01 w01 d | h0=1 deaths=1", 2.8),
     ("hardware, answered", "h r0 w01, 1 r01 w0 d | h0=1 deaths=1 cycles", 7.2),
     ("death", "1 w01, 2 r0, 1 r0 | deaths=1", 3.7),
@@ -90,6 +96,7 @@ LONG = [
     ("death, reader and writer", "1 r0 w1, 2 r01 w0, 2 r01 | deaths=1"),
     ("death, crossing writers", "1 r01 w01, 1 r01 w01 d, 2 r01 | deaths=1"),
     ("answered, crossing writers", "1 r01 w01, 1 r01 w01 d, 2 r01 | cycles"),
+    ("lines in RTM, escalates", "x r01 w01, 2 r01 w1 d, 2 r01 | escalate=1"),
     ("escalating (bit states)", "1 r0 w1, 1 r1 w0, 2 r01 w0 | tries=0 escalate=1 bits"),
 ]
 # The fault's number, what it is, a configuration that must show it, seconds.
@@ -133,6 +140,10 @@ FAULTS = [
     (20, "giving way trusts a line that it has copied", "1 w01, 2 r01 w1 | yield", 1.4),
     (21, "a query that has copied moves its snapshot on", "1 w01, 2 r01 | yield", 1.4),
     (22, "a copy undoes more than it has", "1 w1, 1 w1, 1 w0, 2 r01 | nl=3 yield tries=0", 37.0),
+    (23, "RTM does not look at words that it stores to", "x w01, 2 r01 w01 d", 2.6),
+    (24, "RTM looks at pins before it begins", "x w1, 2 r1 w0, 2 r01, 1 r1 a2 | tries=0 up0=4",
+     29.7),
+    (25, "RTM draws its stamp before it begins", "x w01, 1 r01 d", 2.8),
 ]
 
 
@@ -144,9 +155,10 @@ def parse(text):
     macros = {"PROCESSES": str(len(processes)), "ESCALATE": "0"}
     for number, words in enumerate(processes, 1):
         sets = {word[0]: sum(1 << int(digit) for digit in word[1:]) for word in words[1:]}
-        macros[f"LEVEL{number}"] = "3" if words[0] == "h" else words[0]
-        if words[0] == "h":
-            macros["HARDWARE"] = "1"
+        in_rtm = {"h": ("3", "HARDWARE"), "x": ("4", "RTM_LINES")}
+        macros[f"LEVEL{number}"], needs = in_rtm.get(words[0], (words[0], None))
+        if needs:
+            macros[needs] = "1"
         macros.update(
             {f"{name}{number}": str(sets.get(name[0].lower(), 0)) for name in ("R", "W", "AFTER")}
         )

@@ -47,6 +47,7 @@ def bench(program, arguments, group):
 
 VARIANTS = [
     rtm_tests("rtm_test"),
+    rtm_tests("rtm_lines_test"),
     rtm_tests("rtm_loader_test"),
     # Level 2 and software lines end long before 20,000 emulated transactions per thread do;
     # natively they outlast 100,000.
@@ -58,7 +59,7 @@ VARIANTS = [
     rtm_tests("history_multi_test"),
     rtm_tests("thread_history_test"),
     rtm_tests("multi_irrevocable_test", at_pages=True),
-    rtm_tests("multi_stalls_test"),
+    rtm_tests("multi_stalls_test", at_pages=True),
     rtm_tests("multi_mixes_test")._replace(environment={"TMH_MIXES": "2"}),
     rtm_tests("multi_mixes_test", "long")._replace(
         name="multi_mixes_test.long", environment={"TMH_MIXES": "40"}
@@ -72,7 +73,6 @@ VARIANTS = [
     rtm_tests("tool_run_test", "long", at_pages=True),
     rtm_tests("allocator_test", "long", at_pages=True),
     rtm_tests("disk_full_test", "long", at_pages=True),
-    rtm_tests("hybrid_durable_test", "long", at_pages=True),
     rtm_tests("kill_regressions_test", "long", at_pages=True),
     rtm_tests("multi_allocator_test", "long", at_pages=True),
     rtm_tests("multi_bytes_tree_test", "long"),

@@ -356,11 +356,13 @@ std::uint64_t count_in_turn(bool plants, bool at_pages, bool overflows = false) 
       const Site site(table.domain, "count", "on-capacity");
       if (player == 0)
         // The page is in H.
-        for (int i = 0; i < 100; ++i) atomically(site, [&](Fields) { table.shared(0) = 0; });
+        for (int i = 0; i < 100; ++i) atomically(site, [&] { table.word(0) = 0; });
       for (std::uint32_t i = player; i < kTurns; i += 2) {
         turn->await(i);
         if (player == 1 && at_pages)
           atomically(table.domain, [&] { ++table.word(0); });
+        else if (player == 0)
+          atomically(site, [&] { ++table.word(0); });
         else
           atomically(site, [&](Fields) { ++table.shared(0); });
         if (player == 1 && overflows) overflow_moves(table);

@@ -410,12 +410,15 @@ TEST_F(RtmTest, ChildIsDetached) {
   EXPECT_EQ(table.committed(1), 101U);
 }
 
-TEST_F(RtmTest, DurableDomainRefusesRtm) {
+// Plain stores leave no redo records.
+TEST_F(RtmTest, PlainBodiesOfADurableDomainRunAtPages) {
   DomainOptions options = hybrid_options(LineChoice::kRtm);
   options.durability = Durability::kBuffered;
-  expect_error(
-      Errc::kLevelsMismatch, [&] { (void)Domain::open(folder_.path(), options); },
-      "level 1 by RTM needs a volatile domain");
+  const RtmTable table(folder_.path(), options);
+  const Site site = table.plain_site();
+  for (int i = 0; i < 50; ++i) atomically(site, [&] { ++table.word(1); });
+  EXPECT_EQ(site.report().page_commits, 50U) << to_text(site.report());
+  EXPECT_EQ(table.committed(1), 50U);
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ LineCount escalation_count(const Statement &escalated) {
 }
 
 // One event: what it says of the counters, and of the instance.
-void hear(const observe::TraceEventV1 &event, bool is_hardware, Statement *statement) {
+void hear(const observe::TraceEventV1 &event, Statement *statement) {
   const std::uint64_t who = event.who.load(std::memory_order_relaxed);
   const std::uint64_t word = event.first.load(std::memory_order_relaxed);
   const auto first = static_cast<std::uint32_t>(word);
@@ -151,11 +151,15 @@ void hear(const observe::TraceEventV1 &event, bool is_hardware, Statement *state
   Tally &said = statement->said;
   switch (static_cast<TraceKind>(who & 0xffff)) {
     case TraceKind::kBegin:
-      statement->begun = at_pages ? RanAt::kPages : is_hardware ? RanAt::kHardware : RanAt::kLines;
+      statement->begun =
+          at_pages ? RanAt::kPages
+          : event.second.load(std::memory_order_relaxed) == observe::probe::kUpdateInRtm
+              ? RanAt::kHardware
+              : RanAt::kLines;
       statement->is_escalated = false;  // it has gone on since: that was counted
       if (at_pages)
         said = said.with(begin_count(*statement));
-      else if (!is_hardware)
+      else if (statement->begun == RanAt::kLines)
         said = said.with(LineCount::kBegins);
       break;
     case TraceKind::kCommit:
@@ -163,7 +167,8 @@ void hear(const observe::TraceEventV1 &event, bool is_hardware, Statement *state
       if (at_pages)
         said = said.with(commit_count(*statement));
       else
-        said = said.with(is_hardware ? LineCount::kHardwareCommits : LineCount::kCommits);
+        said = said.with(statement->begun == RanAt::kHardware ? LineCount::kHardwareCommits
+                                                              : LineCount::kCommits);
       break;
     case TraceKind::kAbort:
       statement->is_aborted = true;
@@ -205,8 +210,7 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
   std::vector<Tally> all = {said};
   // In RTM everything is undone.
   if (last.begun == RanAt::kUnknown || last.begun == RanAt::kHardware) {
-    const bool may_run_at_lines =
-        account.context != Account::kNoContext && account.is_hardware == 0;
+    const bool may_run_at_lines = account.context != Account::kNoContext;
     all.push_back(began_and_died(said, true));
     if (may_run_at_lines) all.push_back(began_and_died(said, false));
     if (last.is_escalated) all.push_back(said.with(escalation_count(last), kMinusOne));
@@ -331,7 +335,7 @@ void Ledger::audit(const Account &account, bool is_committed, Result *result) co
   for (std::uint64_t at = last.events_heard; at < head; ++at) {
     const observe::TraceEventV1 &event = account.events[at % observe::kTraceEvents];
     // Else it was killed while it wrote it.
-    if (event.number == at + 1) hear(event, account.is_hardware != 0, &last);
+    if (event.number == at + 1) hear(event, &last);
   }
   const std::vector<Tally> possible = ways(account, last, is_committed);
   const Tally counted = left_behind(account) - account.opened;
@@ -368,11 +372,6 @@ Bookkeeper::Bookkeeper(Ledger &ledger, const Domain &domain, std::uint32_t proce
   account_.process = process;
   account_.slot = impl->slot();
   account_.context = thread_ == nullptr ? Account::kNoContext : thread_->context_number();
-  account_.is_hardware =
-      thread_ != nullptr && impl->line_mode().kind(tmh::detail::BodyKind::kInstrumented) ==
-                                tmh::detail::LineKind::kHardware
-          ? 1
-          : 0;
   account_.opened = Tally{};
   account_.opened = counted();
   account_.statements[1] = Statement{};
@@ -396,7 +395,7 @@ void Bookkeeper::hear_events(Statement *statement) {
     const observe::TraceEventV1 &event = account_.events[at % observe::kTraceEvents];
     // Another thread of the library's writes it at this moment. acquire: pairs with record().
     while (event.number.load(std::memory_order_acquire) != at + 1) sched_yield();
-    hear(event, account_.is_hardware != 0, statement);
+    hear(event, statement);
   }
 }
 

@@ -68,9 +68,8 @@ struct Statement {
 struct Account {
   static constexpr std::uint32_t kNoContext = ~0u;
   std::uint32_t slot, context;
-  std::uint32_t is_hardware;  // its level 1 is RTM
-  std::uint32_t process;      // in the history
-  Tally opened;               // its slot's and its context's totals when it came
+  std::uint32_t process;  // in the history
+  Tally opened;           // its slot's and its context's totals when it came
   Statement statements[2];
   std::atomic<std::uint64_t> stated;  // the last one is statements[stated % 2]; 0: it never came
   char finding[512];                  // the first one; empty: none

@@ -24,6 +24,7 @@ constexpr AttemptState kFirst = AttemptState::kTryLinesFirst;
 constexpr AttemptState kUnlimited = AttemptState::kTryLinesUnlimited;
 constexpr AttemptState kAlone = AttemptState::kTryLinesAlone;
 constexpr AttemptState kHardware = AttemptState::kTryHardware;
+constexpr AttemptState kInRtm = AttemptState::kTryLinesInRtm;
 constexpr AttemptState kFind = AttemptState::kFindPages;
 constexpr AttemptState kPages = AttemptState::kTryPages;
 constexpr AttemptState kGuest = AttemptState::kTryPagesAsGuest;
@@ -35,42 +36,46 @@ struct Row {
   AttemptState state;
   AttemptLevel level;
   // By Failed, in its order: by others, by others too often, over the model, over the model among
-  // others, at this level, refused, without reason, in a thread's view.
+  // others, at this level, refused, without reason, in a thread's view, in RTM.
   std::array<AttemptState, kFailedCount> next;
 };
 constexpr std::array<Row, kAttemptStateCount> kTable{{
     {kLines,
      AttemptLevel::kLines,
-     {kLines, kFirst, kUnlimited, kAlone, kPages, kGuest, kLines, kLines}},
+     {kLines, kFirst, kUnlimited, kAlone, kPages, kGuest, kLines, kLines, kLines}},
     {kFirst,
      AttemptLevel::kLines,
-     {kFirst, kFirst, kAlone, kAlone, kPages, kGuest, kFirst, kFirst}},
+     {kFirst, kFirst, kAlone, kAlone, kPages, kGuest, kFirst, kFirst, kFirst}},
     {kUnlimited,
      AttemptLevel::kLines,
-     {kAlone, kAlone, kUnlimited, kUnlimited, kPages, kGuest, kUnlimited, kUnlimited}},
+     {kAlone, kAlone, kUnlimited, kUnlimited, kPages, kGuest, kUnlimited, kUnlimited, kUnlimited}},
     {kAlone,
      AttemptLevel::kLines,
-     {kAlone, kAlone, kAlone, kAlone, kPages, kGuest, kAlone, kAlone}},
+     {kAlone, kAlone, kAlone, kAlone, kPages, kGuest, kAlone, kAlone, kAlone}},
     {kHardware,
      AttemptLevel::kHardware,
-     {kHardware, kHardware, kHardware, kHardware, kPages, kGuest, kFind, kHardware}},
-    {kFind, AttemptLevel::kPages, {kFind, kFind, kFind, kFind, kFind, kFind, kFind, kFind}},
+     {kHardware, kHardware, kHardware, kHardware, kPages, kGuest, kFind, kHardware, kHardware}},
+    {kInRtm,
+     AttemptLevel::kLinesInRtm,
+     {kInRtm, kInRtm, kInRtm, kInRtm, kPages, kGuest, kInRtm, kInRtm, kLines}},
+    {kFind, AttemptLevel::kPages, {kFind, kFind, kFind, kFind, kFind, kFind, kFind, kFind, kFind}},
     {kPages,
      AttemptLevel::kPages,
-     {kPages, kPages, kPages, kPages, kPages, kPages, kPages, kProcess}},
+     {kPages, kPages, kPages, kPages, kPages, kPages, kPages, kProcess, kPages}},
     {kGuest,
      AttemptLevel::kPages,
-     {kGuest, kGuest, kGuest, kGuest, kGuest, kGuest, kGuest, kProcessGuest}},
+     {kGuest, kGuest, kGuest, kGuest, kGuest, kGuest, kGuest, kProcessGuest, kGuest}},
     {kProcess,
      AttemptLevel::kPages,
-     {kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess}},
+     {kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess, kProcess}},
     {kProcessGuest,
      AttemptLevel::kPages,
      {kProcessGuest, kProcessGuest, kProcessGuest, kProcessGuest, kProcessGuest, kProcessGuest,
-      kProcessGuest, kProcessGuest}},
+      kProcessGuest, kProcessGuest, kProcessGuest}},
     {kSubsumed,
      AttemptLevel::kOuter,
-     {kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed}},
+     {kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed, kSubsumed,
+      kSubsumed}},
 }};
 static_assert(next(kUnlimited, Failed::kByOthers) == kAlone);
 
