@@ -120,6 +120,11 @@ enum class Planted : std::uint64_t {
 
   // Files of dbopen(): a file's head says that it is whole before its pages are durable.
   kHeadTooSoon = 1ull << 47,
+
+  // Lines in RTM, by their numbers in PROTOCOL.md. 23: a store does not look at its line's word.
+  kRtmWordsUnseen = 1ull << 48,
+  // 25: the stamp was drawn before others'.
+  kRtmStampOld = 1ull << 49,
 };
 
 #ifdef TMH_PLANTED_FAULTS

@@ -61,7 +61,7 @@ void SoftwareCommit::run_in_rtm() noexcept {
   if (state_->priority.load(std::memory_order_relaxed) != 0) rtm_abort(AbortCode::kExclusiveHeld);
   for (const WriteSet::Target &target : writes_.targets()) {
     const std::uint64_t word = target.word->load(std::memory_order_relaxed);
-    if (!is_free(word))
+    if (!is_free(word) && !observe::is_planted(observe::Planted::kRtmWordsUnseen))
       rtm_abort(is_locked(word) ? AbortCode::kLineLocked : AbortCode::kUpperHolds);
   }
   if (redo_.is_on()) {
@@ -70,7 +70,8 @@ void SoftwareCommit::run_in_rtm() noexcept {
   }
   const bool is_pinned =
       pins_.any(std::memory_order_relaxed) && !observe::is_planted(observe::Planted::kNoUndoWords);
-  const std::uint64_t stamp = state_->clock.load(std::memory_order_relaxed) + 1;
+  const std::uint64_t stamp = state_->clock.load(std::memory_order_relaxed) +
+                              (observe::is_planted(observe::Planted::kRtmStampOld) ? 0 : 1);
   state_->clock.store(stamp, std::memory_order_relaxed);
   if (is_pinned && undo_.save(writes_, stamp, releaser_.oldest_line_pin()).is_abort())
     rtm_abort(AbortCode::kNoRoom);

@@ -14,7 +14,7 @@ import source_tree
 DOCUMENT = re.compile(r".*\.md|docs/man/.*\.[1-8]")
 README, README_WORDS = "README.md", 1200
 PAGE_WORDS = 1500
-TOTAL_WORDS = 111000
+TOTAL_WORDS = 111500
 SLACK = 100
 # Pages that are tables by nature, references and reports: their words today.
 EXCEPTIONS = {
@@ -26,7 +26,7 @@ EXCEPTIONS = {
     "docs/man/tmh-itm.7": 2507,
     "docs/man/tmh-levels.7": 2085,
     "docs/man/tmh.1": 5470,
-    "docs/measurements.md": 6590,
+    "docs/measurements.md": 6920,
     "docs/options.md": 2490,
     "docs/sources.md": 1800,
     "examples/inverted_index/README.md": 2380,

@@ -259,6 +259,50 @@ TEST_F(RtmLinesTest, WithoutUndoWordsAQueryDoesNotSeeOneMoment) {
   EXPECT_GT(wrong, 0U);
 }
 
+// What others see of two lines, which are equal after each commit: of one that stores to both in
+// RTM, one that does so in software, and one that looks. Looks that saw two values.
+std::uint64_t looks_at_two_values(observe::Planted planted, std::uint64_t commits) {
+  const MemoryFolder folder;
+  Shared<std::atomic<std::uint64_t>> ended, wrong;
+  Children children;
+  const auto store_both = [&](LineChoice line, std::uint64_t first) {
+    observe::plant(planted);
+    const RtmTable table(folder.path(), hybrid_options(line));
+    const Site site(table.domain, "both");
+    for (std::uint64_t i = 0; i < commits; ++i)
+      atomically(site, [&](Fields) {
+        table.shared(1) = first + i;
+        table.shared(2) = first + i;
+      });
+    ended->fetch_add(1);
+  };
+  children.spawn("in RTM", [&] { store_both(LineChoice::kRtm, 0); });
+  children.spawn("in software", [&] { store_both(LineChoice::kSoftware, commits); });
+  children.spawn("looks", [&] {
+    const RtmTable table(folder.path(), hybrid_options(LineChoice::kSoftware));
+    const Site site(table.domain, "looks");
+    while (ended->load() < 2)
+      if (query(site, [&](Fields) { return table.shared(1) != table.shared(2).load(); }))
+        wrong->fetch_add(1);
+  });
+  children.expect_success();
+  const RtmTable table(folder.path());
+  return wrong->load() + (table.committed(1) != table.committed(2) ? 1 : 0);
+}
+
+TEST_F(RtmLinesTest, NobodySeesHalfOfACommit) {
+  EXPECT_EQ(looks_at_two_values(observe::Planted::kNone, 20'000), 0U);
+}
+
+TEST_F(RtmLinesTest, PlantedFaultsAreSeen) {
+  for (const observe::Planted fault :
+       {observe::Planted::kRtmWordsUnseen, observe::Planted::kRtmStampOld}) {
+    std::uint64_t seen = 0;
+    for (int tries = 0; tries < 20 && seen == 0; ++tries) seen = looks_at_two_values(fault, 20'000);
+    EXPECT_GT(seen, 0U) << static_cast<std::uint64_t>(fault);
+  }
+}
+
 class RtmLinesDurableTest : public RtmLinesTest, public testing::WithParamInterface<Durability> {};
 
 TEST_P(RtmLinesDurableTest, WhatWasAcknowledgedIsThereAfterTheDeathOfAll) {
