@@ -260,45 +260,56 @@ TEST_F(RtmLinesTest, WithoutUndoWordsAQueryDoesNotSeeOneMoment) {
 }
 
 // What others see of two lines, which are equal after each commit: of one that stores to both in
-// RTM, one that does so in software, and one that looks. Looks that saw two values.
-std::uint64_t looks_at_two_values(observe::Planted planted, std::uint64_t commits) {
+// RTM, one that does so in software, with all lines between them, which takes its time, and one
+// that looks. Looks that saw two values.
+std::uint64_t looks_at_two_values(observe::Planted planted) {
+  constexpr std::uint64_t kInRtm = 20'000, kInSoftware = 500, kLast = 62;
   const MemoryFolder folder;
   Shared<std::atomic<std::uint64_t>> ended, wrong;
   Children children;
-  const auto store_both = [&](LineChoice line, std::uint64_t first) {
+  children.spawn("in RTM", [&] {
     observe::plant(planted);
-    const RtmTable table(folder.path(), hybrid_options(line));
+    const RtmTable table(folder.path(), hybrid_options(LineChoice::kRtm));
     const Site site(table.domain, "both");
-    for (std::uint64_t i = 0; i < commits; ++i)
+    for (std::uint64_t i = 0; i < kInRtm; ++i)
       atomically(site, [&](Fields) {
-        table.shared(1) = first + i;
-        table.shared(2) = first + i;
+        table.shared(1) = i;
+        table.shared(kLast) = i;
       });
     ended->fetch_add(1);
-  };
-  children.spawn("in RTM", [&] { store_both(LineChoice::kRtm, 0); });
-  children.spawn("in software", [&] { store_both(LineChoice::kSoftware, commits); });
+  });
+  children.spawn("in software", [&] {
+    const RtmTable table(folder.path(), hybrid_options(LineChoice::kSoftware));
+    const Site site(table.domain, "all");
+    for (std::uint64_t i = 0; i < kInSoftware; ++i)
+      atomically(site, [&](Fields) {
+        for (std::uint64_t page = 1; page <= kLast; ++page)
+          for (std::uint64_t word = 0; word < RtmTable::kWordsPerPage; word += 8)
+            table.shared(page, word) = kInRtm + i;
+      });
+    ended->fetch_add(1);
+  });
   children.spawn("looks", [&] {
     const RtmTable table(folder.path(), hybrid_options(LineChoice::kSoftware));
     const Site site(table.domain, "looks");
     while (ended->load() < 2)
-      if (query(site, [&](Fields) { return table.shared(1) != table.shared(2).load(); }))
+      if (query(site, [&](Fields) { return table.shared(1) != table.shared(kLast).load(); }))
         wrong->fetch_add(1);
   });
   children.expect_success();
   const RtmTable table(folder.path());
-  return wrong->load() + (table.committed(1) != table.committed(2) ? 1 : 0);
+  return wrong->load() + (table.committed(1) != table.committed(kLast) ? 1 : 0);
 }
 
 TEST_F(RtmLinesTest, NobodySeesHalfOfACommit) {
-  EXPECT_EQ(looks_at_two_values(observe::Planted::kNone, 20'000), 0U);
+  EXPECT_EQ(looks_at_two_values(observe::Planted::kNone), 0U);
 }
 
 TEST_F(RtmLinesTest, PlantedFaultsAreSeen) {
   for (const observe::Planted fault :
        {observe::Planted::kRtmWordsUnseen, observe::Planted::kRtmStampOld}) {
     std::uint64_t seen = 0;
-    for (int tries = 0; tries < 20 && seen == 0; ++tries) seen = looks_at_two_values(fault, 20'000);
+    for (int tries = 0; tries < 20 && seen == 0; ++tries) seen = looks_at_two_values(fault);
     EXPECT_GT(seen, 0U) << static_cast<std::uint64_t>(fault);
   }
 }
