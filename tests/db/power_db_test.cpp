@@ -57,8 +57,9 @@ class DbTrial final : public power::Trial {
                                  power::Report *) const override {
     PrivateLook alone(folder);
     if (!alone.wrong().empty()) return alone.wrong();
-    // Not closed: some leave a transaction.
-    auto *const files = new Files(folder, -1);
+    // Not closed: some leave a transaction. Where the power went before there was an environment,
+    // this one makes it, and may lose power, too.
+    auto *const files = new Files(folder, durability_);
     State state;
     if (const std::string why = examine(files, &state, journal); !why.empty())
       return "after recovery: " + why;
