@@ -32,6 +32,7 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
   void forget_releaser() noexcept { releaser_ = nullptr; }
 
   // line::LogReserver
+  [[nodiscard]] Errc look() noexcept override { return log_.room().look(); }
   [[nodiscard]] Errc reserve(std::uint64_t bytes) noexcept override {
     return log_.room().reserve_for_lower(bytes);
   }
@@ -59,7 +60,8 @@ class LineLog final : public line::LogReserver, public page::Gatherer {
   }
   [[nodiscard]] bool is_home(std::uint64_t line) noexcept override;
   // Commits of one word take one and a half times their ring's bytes in the log. Besides its full
-  // ring a thread may have one attempt of half a ring. Rounded up from 2.25 rings to 4.
+  // ring a thread may have one attempt of half a ring, or what it keeps for RTM. Rounded up from
+  // 2.25 rings to 4.
   [[nodiscard]] std::uint64_t reserved_bytes_max() const noexcept override {
     return lines_.contexts_high() * 4 * line::kRedoBytes;
   }

@@ -67,16 +67,18 @@ LinesInRtm::Then LinesInRtm::after(AbortStatus status, std::uint32_t *tries,
   switch (line::code_of(status)) {
     case AbortCode::kUpperHolds:     // software asks for the page
     case AbortCode::kExclusiveHeld:  // ... waits for its turn
-    case AbortCode::kNoRoom:         // ... for the log, or the snapshot
       return Then::kInSoftware;
     case AbortCode::kLineLocked:
       break;
+    case AbortCode::kNeedsPages:  // once in many, software has a pool filled
+      if (line::need_of(status) == Need::kPoolAllocate) return Then::kInSoftware;
+      return Then::kInSoftwareFromNowOn;
     case AbortCode::kNone:
       if (line::has(status, line::kStatusCapacity)) return Then::kInSoftwareFromNowOn;
       if (!line::has(status, line::kStatusConflict) && !line::has(status, line::kStatusRetry))
         return ++*zeros < kZeroAbortsMax ? Then::kAgain : Then::kInSoftwareFromNowOn;
       break;
-    default:  // the body does what RTM cannot
+    default:  // the body does what RTM cannot; or a snapshot, or the disk, leaves a ring no room
       return Then::kInSoftwareFromNowOn;
   }
   return ++*tries < kTriesMax ? Then::kAgain : Then::kInSoftware;

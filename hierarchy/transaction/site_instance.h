@@ -67,6 +67,7 @@ class SiteInstance {
 
   // Of the first attempt, by what the site has learned. REQUIRES: inside level 1.
   void choose_first() noexcept {
+    if (state_ == State::kTryLinesInRtm && !site_.begins_in_rtm()) state_ = State::kTryLines;
     if (site_.has_learned(kind()) || site_.escalation().kind == EscalationKind::kAlways)
         [[unlikely]]
       choose_by_learning();
@@ -109,7 +110,7 @@ class SiteInstance {
         return State::kTryLines;
       case LineKind::kRtmOnLines:
         // A query on software lines locks nothing and draws no stamp.
-        return !is_query() && site_.begins_in_rtm() ? State::kTryLinesInRtm : State::kTryLines;
+        return is_query() ? State::kTryLines : State::kTryLinesInRtm;
       case LineKind::kHardware:
         // RTM would not notice that a query stores.
         return is_query() ? State::kTryPages : State::kTryHardware;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "levels/line/rtm.h"
 #include "platform/assert.h"
 #include "platform/bit_count.h"
 #include "platform/process.h"
@@ -107,14 +108,23 @@ AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
 
 bool CommitRecord::prepare_in_rtm() noexcept {
   TMH_ASSERT(is_on() && context_ != nullptr);
-  if (allocate() != AbortCause::kNone) return false;
+  if (allocate() != AbortCause::kNone || log_->look() != Errc::kOk) return false;
   time_of_rtm_ns_ = now_ns();
+  make_next_writable();
   // Relaxed, here and below: this thread's, and recovery's of a dead one.
   const std::uint64_t kept = context_->redo_reserved.load(std::memory_order_relaxed);
-  if (kept >= kRoomOfRtmBytes / 2) return true;
+  if (kept >= kRoomOfRtmBytes * 3 / 4) return true;
   if (log_->reserve(kRoomOfRtmBytes - kept) != Errc::kOk) return false;
   context_->redo_reserved.store(kRoomOfRtmBytes, std::memory_order_relaxed);
   return true;
+}
+
+void CommitRecord::make_next_writable() noexcept {
+  const std::uint64_t page = context_->redo_head.load(std::memory_order_relaxed) / kPageBytes;
+  if (page == writable_page_) return;
+  for (std::uint64_t i = page; i < page + 2; ++i)
+    make_writable(*reinterpret_cast<LineWord *>(context_->redo + i * kPageBytes % kRedoBytes));
+  writable_page_ = page;
 }
 
 bool CommitRecord::plan_in_rtm(WriteSet &writes) noexcept {
@@ -152,8 +162,9 @@ AbortCause CommitRecord::await_room(std::uint64_t record_bytes) noexcept {
 
 // Where the ring is full the committer waits for the disk.
 void CommitRecord::ask_for_writing() noexcept {
-  // Relaxed: what has_redo_room() has seen, or more room.
-  const std::uint64_t used = at_ - context_->redo_tail.load(std::memory_order_relaxed);
+  // Relaxed: a hint. The tail is not past the head.
+  const std::uint64_t tail = context_->redo_tail.load(std::memory_order_relaxed);
+  const std::uint64_t used = context_->redo_head.load(std::memory_order_relaxed) - tail;
   const bool is_filling = used > kRedoBytes / 2;
   if (is_filling && !has_asked_) log_->write_soon();
   has_asked_ = is_filling;

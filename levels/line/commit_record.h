@@ -33,6 +33,7 @@ class CommitRecord {
     number_ = context;
     context_ = &memory_.context(context);
     is_allocated_ = has_asked_ = false;
+    writable_page_ = ~0ull;
   }
   [[nodiscard]] bool is_on() const noexcept { return log_ != nullptr; }
   // Why plan() ended with kNoSpace; else kOk.
@@ -89,10 +90,12 @@ class CommitRecord {
   }
 
  private:
-  // Of the log, kept from one transaction in RTM to the next.
-  static constexpr std::uint64_t kRoomOfRtmBytes = 64u << 10;
+  // Of the log, kept from one transaction in RTM to the next: records of up to 90 lines. It counts
+  // among what is to be written, where a group of commits waits until that is 64 KiB.
+  static constexpr std::uint64_t kRoomOfRtmBytes = 8u << 10;
 
   [[nodiscard]] AbortCause allocate() noexcept;
+  void make_next_writable() noexcept;
   [[nodiscard]] RedoHeader *header() const noexcept {
     return reinterpret_cast<RedoHeader *>(context_->redo + at_ % kRedoBytes);
   }
@@ -112,6 +115,8 @@ class CommitRecord {
   std::span<const std::uint32_t> order_;
   std::uint64_t at_ = 0, bytes_ = 0, reserved_ = 0;
   std::uint64_t time_of_rtm_ns_ = 0;
+  // Page of the ring, counted on through every round, that stores do not fault in, nor in the next.
+  std::uint64_t writable_page_ = ~0ull;
 };
 
 struct NoRedo {

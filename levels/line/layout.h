@@ -174,7 +174,7 @@ enum class State : std::uint64_t { kIdle = 0, kPending = 1, kFailed = 2, kCommit
 // 2 MiB of redo log. What writes more lines than an L2 cache holds (1 to 2 MiB here) belongs to
 // level 2, which copies pages.
 inline constexpr std::uint32_t kWritesMax = 1u << 14;
-// 8 MiB: 150 ms of a thread that stores 2 million words a second beside a snapshot. A commit that
+// 8 MiB: 130 ms of a thread that stores 2 million words a second beside a snapshot. A commit that
 // overflows it escalates.
 inline constexpr std::uint32_t kUndoWords = 1u << 18;
 static_assert(kUndoWords >= kWritesMax * (kLineBytes / 8));  // what one commit may have
@@ -252,7 +252,7 @@ struct alignas(4096) LineContextV1 {
   LineWord redo_next;
   //  112  bytes of the redo ring ever filled with committed records
   LineWord redo_head;
-  //  120  room in the log of an attempt that is not among the commits; else 0
+  //  120  room in the log of an attempt that is not among the commits, or kept for RTM; else 0
   LineWord redo_reserved;
   //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
   alignas(64) LineWord undo_head;

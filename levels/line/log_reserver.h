@@ -2,7 +2,7 @@
 // redo log before the commit point. hierarchy/durability/line_log.h implements it.
 // Shape:     abstract, and here, because level 1 calls it and may not include hierarchy/
 //            (releaser.h says more).
-// Contexts:  called holding no line word; may wait.
+// Contexts:  called holding no line word; may wait. promise() also in RTM, which what waits aborts.
 // Source:    docs/design.md D1 to D3.
 #pragma once
 
@@ -20,6 +20,8 @@ class LogReserver {
   LogReserver(const LogReserver &) = delete;
   LogReserver &operator=(const LogReserver &) = delete;
   virtual ~LogReserver() = default;
+  // kLogFailed and its kind: nothing more may be committed.
+  [[nodiscard]] virtual Errc look() noexcept = 0;
   // Room in the log for so many bytes of records: what is committed afterwards can be written.
   // kLogFailed, kDiskFull and its kind.
   [[nodiscard]] virtual Errc reserve(std::uint64_t bytes) noexcept = 0;

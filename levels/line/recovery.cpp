@@ -143,7 +143,10 @@ void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t sna
       static_cast<std::uint64_t>(where(storage::segment_number(page), storage::page_offset(page)));
   for (std::uint32_t c = 0; c < memory.contexts_high(); ++c) {
     const LineContextV1 &context = memory.context(c);
-    // Newest first; stamps only grow along a list. acquire: pairs with UndoRing::link().
+    // One that has never saved may have no blocks there.
+    if (context.undo_head.load(std::memory_order_relaxed) == 0) continue;
+    // Newest first; stamps only grow along a list. acquire: pairs with UndoRing::link(). The head
+    // again, behind that: no list leads past it.
     std::uint64_t next =
         context.undo_last[undo_list_of(Where{begin})].load(std::memory_order_acquire);
     const std::uint64_t head = context.undo_head.load(std::memory_order_acquire);

@@ -12,7 +12,7 @@
 namespace tmh::line {
 
 // Stores the entry's bytes to the line's home. REQUIRES: the line is locked by whoever's redo log
-// that is.
+// that is; or RTM runs.
 void write_back_line(const LineWrite &entry, std::byte *home) noexcept;
 
 // Room in the log that the attempts of a participant that has ended had reserved and did not come

@@ -6,7 +6,8 @@
 //            committed instance; it is there before the instance's line-write-back. (3) in_flight
 //            is not 0 from before the stamp is drawn until home holds the writes, or the instance
 //            is aborted: so whoever reads the line clock and then waits for every in_flight up to
-//            it finds all records up to it.
+//            it finds all records up to it. In RTM it stays 0: record, stamp and home appear at
+//            once.
 //            (4) Bytes below redo_tail are the owner's again. Only the holder of the log's lock
 //                moves it, after their records are durable.
 // Ordering:  in_flight is stored (seq_cst) before the clock's fetch_add; the log's writer loads the

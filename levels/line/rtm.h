@@ -5,11 +5,12 @@
 // Abort:     memory and registers are as they were at XBEGIN, the stack too; so rtm_begin() may
 //            return into its caller, as setjmp() may not: after an abort its frame is there again.
 // Contexts:  REQUIRES detect_rtm().is_usable, else XBEGIN is an illegal instruction. Inside: no
-//            calls out, no system calls, no first touch of a page (a fault aborts with status 0,
-//            and no handler runs).
+//            calls that may wait, no system calls, no first touch of a page (a fault aborts with
+//            status 0, and no handler runs).
 // Source:    Intel SDM vol. 1, chapter 16; docs/design.md 4 and 5.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include <tmh/instance.hpp>
@@ -47,6 +48,12 @@ inline constexpr std::uint64_t kNow = kVersionMask;
 inline void leave_rtm(const detail::LineAccess &access, AbortCode why) noexcept {
   if (access.rv == kNow) [[unlikely]]
     rtm_abort(why);
+}
+// A store that changes nothing, before a transaction: a first one is a fault, which would abort it.
+// Not fetch_or(0), of which a compiler may make a load.
+inline void make_writable(std::atomic<std::uint64_t> &word) noexcept {
+  std::uint64_t seen = word.load(std::memory_order_relaxed);
+  static_cast<void>(word.compare_exchange_strong(seen, seen, std::memory_order_relaxed));
 }
 // Begins and ends; true: committed. REQUIRES as rtm_begin().
 [[nodiscard]] bool try_empty_rtm() noexcept;

@@ -85,6 +85,7 @@ void SoftwareCommit::run_in_rtm() noexcept {
 
 void SoftwareCommit::tell_others() noexcept {
   state_->changed.notify();
+  if (undo_.is_short()) undo_.allocate_ahead();
   if (redo_.is_on()) redo_.end_rtm();
 }
 

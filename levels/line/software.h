@@ -9,7 +9,7 @@
 //            access of the attempt throws LineAbort, or leaves as it was told to.
 // Ordering:  hierarchy/exchange/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
 // Sharing:   its context: see layout.h. Owner death: recovery.h.
-// Contexts:  NOT async-signal-safe; not inside RTM.
+// Contexts:  NOT async-signal-safe; inside RTM as rtm_update.h says.
 // Source:    TL2; LSA. We differ: a line locked by a committer is waited for, locks and logs lie in
 //            shared memory so that any participant can finish a dead one's commit.
 #pragma once

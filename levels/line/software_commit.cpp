@@ -207,6 +207,8 @@ template <bool kFew, class Redo>
   if (ending.is_abort()) [[unlikely]]
     // release: recovery that sees IDLE sees the lines free
     context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  if (undo_.is_short()) [[unlikely]]
+    undo_.allocate_ahead();
   return ending;
 }
 

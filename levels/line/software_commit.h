@@ -7,7 +7,7 @@
 // Owner death: what a dead thread leaves between two steps is what recovery.cpp expects: `writes[0
 //            .. lines)` with their words before, and the status that says whether they are to be
 //            written back or given back.
-// Contexts:  one thread's. NOT async-signal-safe; not inside RTM.
+// Contexts:  one thread's. NOT async-signal-safe; inside RTM what says so.
 // Source:    hierarchy/exchange/PROTOCOL.md, "Level 1: one instance", which names the steps; TL2.
 #pragma once
 
@@ -44,7 +44,7 @@ class SoftwareCommit {
   // Commits the writes of this thread's instance. After an abort no line is locked, and no store of
   // the instance is visible.
   [[nodiscard]] inline Ending run(const SoftwareThread &thread) noexcept;
-  // The same in RTM. Before: false: the log has no room, and the commit would have none. Inside:
+  // The same in RTM. Before; false: the log or a ring has no room, or the log has failed. Inside:
   // aborts where run() would wait or fail. Behind XEND: what that makes others do.
   [[nodiscard]] bool prepare_in_rtm() noexcept;
   void run_in_rtm() noexcept;

@@ -1,6 +1,7 @@
 // levels/line/undo_ring.cpp -- saving words, and whether there is room for them.
 #include "levels/line/undo_ring.h"
 
+#include "levels/line/rtm.h"
 #include "platform/assert.h"
 
 namespace tmh::line {
@@ -13,10 +14,11 @@ Ending UndoRing::save(const WriteSet &writes, std::uint64_t stamp,
   const std::uint64_t first = context_->undo_head.load(std::memory_order_relaxed);
   const std::uint64_t end = first + count_words(writes);
   TMH_ASSERT(end - first <= kUndoWords);
+  // Before the first look: without blocks that may be SIGBUS.
+  if (!has_blocks(end)) return AbortCause::kNoSpace;
   // Stamps only grow along the ring, so the last word to be overwritten speaks for all.
   if (context_->undo[(end - 1) % kUndoWords].stamp.load(std::memory_order_relaxed) > oldest_pin)
     return {AbortCause::kCapacity, AbortStatus{kStatusCapacity | kStatusRetry}};
-  if (!has_blocks(end)) return AbortCause::kNoSpace;
   std::uint64_t head = first;
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const LineWrite &entry = writes.entry(i);
@@ -36,21 +38,33 @@ Ending UndoRing::save(const WriteSet &writes, std::uint64_t stamp,
     }
   }
   TMH_ASSERT(head == end);
-  // Before a list leads there: what lies behind the head of one that dies is nobody's.
+  // Before a list leads there: no list leads past the head, where who comes after one that has died
+  // stores next.
   context_->undo_head.store(end, std::memory_order_release);
   link(first, end);
+  is_short_ = blocks_end_ - blocks_begin_ < kChunks &&
+              blocks_end_ * kWordsPerChunk - end < kWordsPerChunk / 2;
   return {};
 }
 
-// Without blocks, software lines will say so.
+void UndoRing::allocate_ahead() noexcept {
+  is_short_ = false;
+  const std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);
+  static_cast<void>(has_blocks(head + kWordsPerChunk));  // save() will say that there are none
+}
+
 void UndoRing::prepare_in_rtm() noexcept {
   constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(UndoWord), kPages = 2;
   const std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);
-  if (!has_blocks(head + kPages * kWordsPerPage)) return;
-  // A store that changes nothing: a first one is a fault, which aborts RTM.
-  for (std::uint64_t i = 0; i < kPages; ++i)
-    context_->undo[(head + i * kWordsPerPage) % kUndoWords].stamp.fetch_or(
-        0, std::memory_order_relaxed);
+  const std::uint64_t end = head / kWordsPerPage + kPages;
+  if (end == writable_end_) return;
+  if (!has_blocks(end * kWordsPerPage)) return;  // as allocate_ahead()
+  for (std::uint64_t page = head / kWordsPerPage; page < end; ++page)
+    make_writable(context_->undo[page * kWordsPerPage % kUndoWords].stamp);
+  if (writable_end_ == 0)
+    for (std::uint32_t list = 0; list < kUndoLists; list += kPageBytes / sizeof(LineWord))
+      make_writable(context_->undo_last[list]);
+  writable_end_ = end;
 }
 
 void UndoRing::link(std::uint64_t first, std::uint64_t end) noexcept {

@@ -24,13 +24,18 @@ class UndoRing {
     // relaxed: acquired with the context
     blocks_begin_ = context_->undo_head.load(std::memory_order_relaxed) / kWordsPerChunk;
     blocks_end_ = blocks_begin_;
+    writable_end_ = 0;
+    is_short_ = false;
   }
-  // REQUIRES: all lines of `writes` are locked by this context. A ring without room aborts: a word
-  // that a line pin may still need must not be overwritten. That ends with the snapshot, so the
-  // status says that another try may succeed.
+  // REQUIRES: all lines of `writes` are locked by this context, or it runs in RTM. A ring without
+  // room aborts: a word that a line pin may still need must not be overwritten. That ends with the
+  // snapshot, so the status says that another try may succeed.
   [[nodiscard]] Ending save(const WriteSet &writes, std::uint64_t stamp,
                             std::uint64_t oldest_pin) noexcept;
-  // Before a transaction in RTM that saves: what lies next in the ring has blocks, and is present.
+  // Holding no line: the next commits ask for no blocks while they hold theirs.
+  [[nodiscard]] bool is_short() const noexcept { return is_short_; }
+  void allocate_ahead() noexcept;
+  // Before a transaction in RTM that saves: stores to what lies next in the ring do not fault.
   void prepare_in_rtm() noexcept;
 
  private:
@@ -47,6 +52,9 @@ class UndoRing {
   std::uint32_t number_ = 0;
   // Chunks, counted on through every round of the ring.
   std::uint64_t blocks_begin_ = 0, blocks_end_ = 0;
+  // Pages of words that prepare_in_rtm() has stored to, counted in the same way; 0: none.
+  std::uint64_t writable_end_ = 0;
+  bool is_short_ = false;
 };
 
 }  // namespace tmh::line

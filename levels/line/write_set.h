@@ -5,7 +5,7 @@
 //            process. A line has at most one entry. A few are found by looking at each target,
 //            more by an index, which is made when it is asked.
 // Sharing:   one thread's. Owner death: the entries below LineContextV1::lines are recovered.
-// Contexts:  NOT async-signal-safe; not inside RTM.
+// Contexts:  NOT async-signal-safe. Inside RTM what makes room aborts.
 #pragma once
 
 #include <cstddef>

@@ -38,6 +38,7 @@ class CopyLog final : public line::LogReserver {
  public:
   explicit CopyLog(LineRig &rig) : rig_(rig), copy_(kBytes) {}
 
+  [[nodiscard]] Errc look() noexcept override { return Errc::kOk; }
   [[nodiscard]] Errc reserve(std::uint64_t bytes) noexcept override {
     if (is_full) return Errc::kDiskFull;
     reserved_ += bytes;

@@ -108,11 +108,16 @@ Errc LogRoom::check_end(Lsn end) const noexcept {
                                   std::to_string(from));
 }
 
+Errc LogRoom::look() const noexcept {
+  if (state().error.load(std::memory_order_relaxed) != 0) return fail_written();
+  return memory_.in_place().is_displaced() ? memory_.in_place().look(platform::coarse_ns())
+                                           : Errc::kOk;
+}
+
 Errc LogRoom::reserve_for_lower(std::uint64_t bytes) noexcept {
   for (;;) {
     Lsn end = 0;
-    if (state().error.load(std::memory_order_relaxed) != 0) return fail_written();
-    if (memory_.in_place().is_displaced()) TMH_TRY(memory_.in_place().look(platform::coarse_ns()));
+    TMH_TRY(look());
     if (reserve(bytes, &end)) return Errc::kOk;
     TMH_TRY(make_files_up_to(end));
   }

@@ -38,6 +38,8 @@ class LogRoom {
   void give_back_planned() noexcept {
     if (gatherer_ != nullptr) state().give_back_upper();
   }
+  // kLogFailed; a file of the domain is gone.
+  [[nodiscard]] Errc look() const noexcept;
   // Room for the records of a commit of the level below, which any thread may commit: waits for log
   // files. kLogFailed, kDiskFull.
   [[nodiscard]] Errc reserve_for_lower(std::uint64_t bytes) noexcept;
