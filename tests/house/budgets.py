@@ -14,7 +14,7 @@ import source_tree
 DOCUMENT = re.compile(r".*\.md|docs/man/.*\.[1-8]")
 README, README_WORDS = "README.md", 1200
 PAGE_WORDS = 1500
-TOTAL_WORDS = 111500
+TOTAL_WORDS = 110936
 SLACK = 100
 # Pages that are tables by nature, references and reports: their words today.
 EXCEPTIONS = {
@@ -30,7 +30,7 @@ EXCEPTIONS = {
     "docs/options.md": 2490,
     "docs/sources.md": 1800,
     "examples/inverted_index/README.md": 2380,
-    "hierarchy/exchange/PROTOCOL.md": 7930,
+    "hierarchy/exchange/PROTOCOL.md": 7422,
     "levels/process/README.md": 1785,
     "papers/excite-vm/README.md": 2710,
     "papers/memory-mapped-transactions/README.md": 6515,
